@@ -22,9 +22,9 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import outside, values_known
+from pyframe.core.dispatch import can_read_value, suspend_capture
 from pyframe.core.modes import mode, no_grad
-from pyframe.ops.api.autocast import DTYPES, NARROW, Casting
+from pyframe.ops.api.autocast import DTYPES, NARROW, AutocastState
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -82,10 +82,10 @@ class autocast:  # noqa: N801  (PyTorch's name)
         self.device, self.fast_dtype, self._enabled = device_type, dtype, bool(enabled)
         self._cache_enabled = cache_enabled
         self._dtypes = {kind: dtype or get_autocast_dtype(kind) for kind in kinds}
-        self._before: list[Casting | None] = []
+        self._before: list[AutocastState | None] = []
 
     def __enter__(self) -> autocast:
-        before: Casting | None = mode.autocast
+        before: AutocastState | None = mode.autocast
         self._before.append(before)
         if before is None and not self._enabled:
             return self
@@ -100,7 +100,7 @@ class autocast:  # noqa: N801  (PyTorch's name)
         cache: dict[Any, Any] | None = {} if keeps else None
         if keeps and before is not None and before.capture is mode.capture:
             cache = cache if before.cache is None else before.cache
-        mode.autocast = Casting(on, known, cache)
+        mode.autocast = AutocastState(on, known, cache)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -353,7 +353,7 @@ class GradScaler:
 
     def _begin(self, device: Device) -> None:
         scale, steps = self._first
-        with outside():
+        with suspend_capture():
             self.__dict__.update(
                 _scale=pf.full((), scale, dtype=pf.float32, device=device),
                 _growth_tracker=pf.full((), steps, dtype=pf.int32, device=device),
@@ -430,7 +430,7 @@ class GradScaler:
             self.unscale_(optimizer)
         found = self._found([seen], scale, "for this optimizer")
         seen.stepped = True
-        if not values_known(scale) and getattr(optimizer, "skips_on_device", False):
+        if not can_read_value(scale) and getattr(optimizer, "skips_on_device", False):
             optimizer.found_inf = found
             try:
                 return optimizer.step(*args, **kwargs)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.sizes import UnfitSizesError
+from pyframe.core.sizes import DynamicShapeError
 from pyframe.jit import modules as _modules
 from pyframe.jit.graph import (
-    Dim as Formula,
     Graph,
     GraphError,
     Listing,
     Ref,
+    SizeExpr as Formula,
     bind,
     code_of,
     mapped,
@@ -80,7 +80,7 @@ class Dim:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
 
 
-class Range(NamedTuple):
+class SizeRange(NamedTuple):
     """The least and the greatest of a size; None is any."""
 
     lower: int
@@ -191,9 +191,9 @@ def recorded(
             graph, constants, guards = record(
                 fn, args, kwargs, module=module, dims=found, hints=hints, ranges=ranges, **how
             )
-        except (Exception, UnfitSizesError) as error:
+        except (Exception, DynamicShapeError) as error:
             if not wished & {*found.values()}:
-                if isinstance(error, UnfitSizesError):
+                if isinstance(error, DynamicShapeError):
                     raise ConstraintViolationError(
                         f"Constraints violated: no size may change, as the code can't do with one "
                         f"that does: {error}"
@@ -387,10 +387,10 @@ class ExportedProgram:
         return self._holder.buffers()
 
     @property
-    def range_constraints(self) -> dict[str, Range]:
+    def range_constraints(self) -> dict[str, SizeRange]:
         """The least and the greatest of each size that may change; None is any."""
         ranges = self._graph.ranges
-        return {name: Range(*ranges.get(name, (0, None))) for name in self._graph.sizes}
+        return {name: SizeRange(*ranges.get(name, (0, None))) for name in self._graph.sizes}
 
     @property
     def graph_signature(self) -> ExportGraphSignature:

@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Level:
+class _GradLevel:
     """A differentiation under way: its variables, and what depends on others than them.
 
     A level may lie in another's function, or among tensors that require grad: what depends on
@@ -110,7 +110,7 @@ def grad_and_value(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        level = _Level(_chosen(args, argnums))
+        level = _GradLevel(_chosen(args, argnums))
         with enable_grad():
             found = func(*_replaced(args, argnums, level.inputs), **kwargs)
             y, aux = _split(found, has_aux, "grad_and_value(f)(*args)")
@@ -181,7 +181,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(pf.tensor([2.0]))
     (tensor([2.]),)
     """
-    level = _Level(primals)
+    level = _GradLevel(primals)
     with enable_grad():
         out, aux = _split(func(*level.inputs), has_aux, "vjp(f, *primals)")
     ys = leaves(out)
@@ -243,7 +243,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def _linear(func: Any, primals: tuple[Any, ...], has_aux: bool, name: str) -> Any:
-    level = _Level(primals)
+    level = _GradLevel(primals)
     with enable_grad():
         out, aux = _split(func(*level.inputs), has_aux, f"{name}(f, primals, tangents)")
     ys = tuple(leaves(out))
@@ -282,7 +282,7 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        level = _Level(_chosen(args, argnums))
+        level = _GradLevel(_chosen(args, argnums))
         with enable_grad():
             found = func(*_replaced(args, argnums, level.inputs), **kwargs)
             out, aux = _split(found, has_aux, "jacrev(f)(*args)")

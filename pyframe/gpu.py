@@ -199,7 +199,7 @@ def device_of(obj: Tensor) -> device:
 def _asked(d: Device, why: str) -> Any:
     """The Executor of a GPU that has been used, else None."""
     if mode.capture is not None:
-        mode.capture.give_up(why)
+        mode.capture.graph_break(why)
     return d.opened
 
 
@@ -606,4 +606,4 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
 
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

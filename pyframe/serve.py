@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote
 import pyframe
 from pyframe.core.extras import DISTRIBUTION, install
 from pyframe.web.late import is_late
-from pyframe.web.source import Program
+from pyframe.web.source import PageProgram
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
@@ -126,7 +126,7 @@ def datasets() -> dict[str, dict[str, Path]]:
     return found
 
 
-def config(program: Program | None = None) -> dict[str, Any]:
+def config(program: PageProgram | None = None) -> dict[str, Any]:
     """What a page asks for first: where its parts are."""
     return {
         "pyodide": "pyodide/" if pyodide_folder() else PYODIDE_CDN,
@@ -139,7 +139,7 @@ def config(program: Program | None = None) -> dict[str, Any]:
     }
 
 
-def describe(program: Program) -> dict[str, Any]:
+def describe(program: PageProgram) -> dict[str, Any]:
     """A program as a page finds it: the URLs of its parts, below "program/"."""
     name = program.path.name
     return {
@@ -439,7 +439,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
     def __init__(
-        self, host: str, port: int, program: Program | None = None, allow: Iterable[str] = (),
+        self, host: str, port: int, program: PageProgram | None = None, allow: Iterable[str] = (),
         framed_by: str = "'self'",
     ) -> None:  # fmt: skip
         self.program = program
@@ -529,7 +529,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def serve(
-    host: str, port: int, program: Program | None = None, *, allow: Iterable[str] = (),
+    host: str, port: int, program: PageProgram | None = None, *, allow: Iterable[str] = (),
     open_browser: bool = False,
 ) -> int:  # fmt: skip
     """Serve until Ctrl+C; gives the exit status: 1 when the address can't be had."""

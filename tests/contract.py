@@ -13,13 +13,13 @@ from pyframe.graph.program import (
     OUTPUT,
     TEMP,
     Apply,
+    Dispatch,
     Kernel,
     Load,
-    Param,
     Program,
     Reduce,
+    ScalarParam,
     Slot,
-    Step,
     Store,
 )
 from pyframe.runtime.code import encode_params, program_code
@@ -29,14 +29,14 @@ def scale_and_add() -> Program:
     """out = (a * s + b) summed over its rows, in two kernels."""
     t = contiguous((2, 3))
     code = (
-        Load(0, t, float32), Param(0, float32), Apply("mul", (0, 1), (), float32),
+        Load(0, t, float32), ScalarParam(0, float32), Apply("mul", (0, 1), (), float32),
         Load(1, t, float32), Apply("add", (2, 3), (), float32),
     )  # fmt: skip
     first = Kernel((2, 3), code, (Store(2, 4, t, float32),), 3, 1)
     rows = (Load(0, t, float32), Reduce("sum", 0, (1,), float32))
     sums = (View((2, 3), (1, 0)),)
     second = Kernel((2, 3), rows, (Store(1, 1, sums, float32),), 2, 0)
-    steps = [Step(0, (0, 1, 3), 0), Step(1, (3, 2), -1)]
+    steps = [Dispatch(0, (0, 1, 3), 0), Dispatch(1, (3, 2), -1)]
     slots = [Slot(24, INPUT), Slot(24, INPUT), Slot(8, OUTPUT), Slot(24, TEMP)]
     return Program([first, second], steps, slots, [], [2], [(0, float32)], 256)
 

@@ -34,13 +34,13 @@ class Body:
         return out
 
     def const(self, value: Any, type: str, lanes: int = 1) -> int:
-        return self.add(program.Const, type, lanes, value, type, lanes)
+        return self.add(program.LaneConst, type, lanes, value, type, lanes)
 
     def index(self, value: int) -> int:
         return self.const(value, INDEX)
 
     def param(self, word: int, memory: str) -> int:
-        return self.add(program.Param, REGISTER[memory], 1, word, memory, REGISTER[memory])
+        return self.add(program.LaneParam, REGISTER[memory], 1, word, memory, REGISTER[memory])
 
     def unit(self) -> int:
         return self.add(program.Unit, INDEX, 1)
@@ -64,20 +64,24 @@ class Body:
         from_, lanes = self.kinds[args[op == "select"]]
         compares = op in ("eq", "ne", "lt", "le")
         to = type or ("bool" if compares else from_)
-        return self.add(program.Op, to, lanes, op, args, from_, to, lanes, value)
+        return self.add(program.LaneOp, to, lanes, op, args, from_, to, lanes, value)
 
     def load(
         self, binding: int, at: int, memory: str, lanes: int, stride: int | None = 1,
         valid: int = -1,
     ) -> int:  # fmt: skip
         type = REGISTER[memory]
-        return self.add(program.Load, type, lanes, binding, at, stride, valid, memory, type, lanes)
+        return self.add(
+            program.LaneLoad, type, lanes, binding, at, stride, valid, memory, type, lanes
+        )
 
     def store(
         self, binding: int, at: int, arg: int, memory: str = "", stride: int | None = 1
     ) -> None:
         type, lanes = self.kinds[arg]
-        self.blocks[-1].append(program.Store(binding, at, stride, arg, memory or type, type, lanes))
+        self.blocks[-1].append(
+            program.LaneStore(binding, at, stride, arg, memory or type, type, lanes)
+        )
 
     def var(self, start: int) -> int:
         type, lanes = self.kinds[start]

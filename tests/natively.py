@@ -88,7 +88,7 @@ class Exports:
             setattr(self, name, functools.partial(machine.call, function))
 
 
-class Natively(wasm.Compiler):
+class Natively(wasm.WasmCompiler):
     """The page's compiler, with a Machine for the page."""
 
     def __init__(self, relaxed: bool) -> None:

@@ -16,7 +16,7 @@ import pytest
 import pyframe as pf
 from pyframe.tools.bench import roofline
 from pyframe.tools.bench.measure import Side
-from pyframe.tools.bench.workloads import CASES, Run
+from pyframe.tools.bench.workloads import CASES, Workload
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_ops_one_by_one(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
 
 
 def test_skipped_work_is_found(bench: ModuleType) -> None:
-    honest, lazy = (Side(n, Run(pf, f, [(pf.ones(3),)]))
+    honest, lazy = (Side(n, Workload(pf, f, [(pf.ones(3),)]))
                     for n, f in (("PyTorch", lambda x: x * 2), ("eager", lambda x: x)))  # fmt: skip
     case = type("Case", (), {"name": "twice"})
     assert bench.agreed(case, [honest, honest]) == ""

@@ -26,7 +26,7 @@ from pyframe import nn, optim
 from pyframe.__main__ import main
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
-from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
+from pyframe.core.symbolic import SymbolicScalar, apply_symbolic, formula, log
 from pyframe.data import TensorDataset
 from pyframe.runtime.offline import INDEX, OfflineBackend
 from pyframe.web import Choice, Demo, ExportError, Plane, Points, Slider, cpu as wasm_code
@@ -402,10 +402,10 @@ def test_formulas() -> None:
         SymbolicScalar(operator.pow, SymbolicScalar(operator.add, x, 1), 2): 1.5625,
         SymbolicScalar(operator.neg, y): 3.0,
         SymbolicScalar(operator.abs, y): 3.0,
-        calculate(log, x): math.log(0.25),
-        calculate(log, SymbolicScalar(operator.sub, x, x)): -math.inf,
-        calculate(max, x, y, 1.5): 1.5,
-        calculate(min, x, y): -3.0,
+        apply_symbolic(log, x): math.log(0.25),
+        apply_symbolic(log, SymbolicScalar(operator.sub, x, x)): -math.inf,
+        apply_symbolic(max, x, y, 1.5): 1.5,
+        apply_symbolic(min, x, y): -3.0,
     }  # fmt: skip
     for number, value in some.items():
         data = json.loads(json.dumps(formula(number, str)))

@@ -12,7 +12,7 @@ from together import together
 import pyframe as pf
 from pyframe.core import host_memory
 
-N = host_memory.LEAST // 4
+N = host_memory.MIN_POOLED_BYTES // 4
 FLOAT = np.dtype(np.float32)
 HOLDERS: dict[str, Callable[[Any], Any]] = {
     "a view": lambda t: t.view(2, N // 2)[1:, ::2].T,
@@ -63,10 +63,12 @@ def test_memory_comes_back(kind: str) -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_memory, "MOST", 3 * host_memory.LEAST)
+    monkeypatch.setattr(host_memory, "MAX_POOLED_BYTES", 3 * host_memory.MIN_POOLED_BYTES)
     some = [host_memory.empty((N + 4 * i,), FLOAT) for i in range(8)]
     del some
-    assert sum(n * len(idle) for n, idle in host_memory._idle.items()) <= host_memory.MOST
+    assert (
+        sum(n * len(idle) for n, idle in host_memory._idle.items()) <= host_memory.MAX_POOLED_BYTES
+    )
 
 
 def test_threads_get_memory_of_their_own() -> None:

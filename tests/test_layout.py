@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import pytest
 
 import pyframe
-from pyframe.core.dispatch import provide
+from pyframe.core.dispatch import install_callbacks
 from pyframe.tensor.tensor import INSIDE
 
 ROOT = Path(pyframe.__file__).parent
@@ -178,8 +178,8 @@ def test_shape_dtype_and_device_are_asked_of_tensors() -> None:
 
 
 def test_core_is_set_from_above_at_one_point() -> None:
-    """By `provide` of core/dispatch.py: what core knows else is given by calls. `mode` is a
-    thread's state, and what torch's names are printed as is said by pyframe.torch."""
+    """By `install_callbacks` of core/dispatch.py: what core knows else is given by calls. `mode` is
+    a thread's state, and what torch's names are printed as is said by pyframe.torch."""
     known = {
         (name, a.asname or a.name)
         for name, node in nodes()[ast.ImportFrom]
@@ -194,7 +194,7 @@ def test_core_is_set_from_above_at_one_point() -> None:
     }
     assert assigned == {("pyframe.gpu", "Device.current"), ("pyframe.torch", "dtype.home")}
     with pytest.raises(ValueError, match="declared twice"):
-        provide(new=None)
+        install_callbacks(tensor_from_node=None)
 
 
 def test_what_is_used_of_a_tensors_inside_is_declared() -> None:

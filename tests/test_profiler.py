@@ -12,13 +12,13 @@ import pytest
 from steps import training_step
 
 import pyframe as pf
-from pyframe.codegen.numpy.plan import Plan
+from pyframe.codegen.numpy.plan import CpuPlan
 from pyframe.core import dispatch
 from pyframe.core.devices import device as get_device
 from pyframe.core.limits import Limits
 from pyframe.core.node import toposort
 from pyframe.core.view import View, contiguous, expand, pad, sliding_windows
-from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Slot, Step, Store
+from pyframe.graph.program import INPUT, OUTPUT, Apply, Dispatch, Kernel, Load, Program, Slot, Store
 from pyframe.graph.schedule import schedule
 from pyframe.ops.index.rows import take_rows
 from pyframe.tools import profiler
@@ -96,7 +96,7 @@ def test_buffers_that_lie_over_each_other_count_once() -> None:
     slots = [
         Slot(32, INPUT, 0, 256), Slot(512, INPUT, 0), Slot(512, OUTPUT, 1), Slot(32, OUTPUT),
     ]  # fmt: skip
-    steps = [Step(0, (1, 2), -1), Step(1, (0, 3), -1)]
+    steps = [Dispatch(0, (1, 2), -1), Dispatch(1, (0, 3), -1)]
     program = Program([kernel, first], steps, slots, [512, 512], [2, 3], [], 0)
     assert table(program).bytes_moved == 1024 + 64
     assert table(program).least_bytes == 1024 + 32
@@ -142,7 +142,7 @@ def work(device: str) -> pf.Tensor:
 def patched() -> tuple[Any, ...]:
     from pyframe.backend.native import NativeGPU
 
-    return dispatch._quiet, Plan.run, NativeGPU.run
+    return dispatch._quiet, CpuPlan.run, NativeGPU.run
 
 
 def test_a_profile_is_asked_for_as_in_pytorch() -> None:
@@ -293,7 +293,7 @@ def test_one_profile_at_a_time_and_an_error_ends_it() -> None:
 
 def test_a_profiled_plan_runs_as_before() -> None:
 
-    plans: list[Plan] = []
+    plans: list[CpuPlan] = []
     net = pf.nn.Linear(64, 64)
     step = pf.compile(lambda x: net(x).relu().detach())
     x = pf.randn(32, 64)

@@ -547,7 +547,7 @@ class _Info:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, _DType]:
         """The dtypes of a device by their names, of a kind or of several."""
-        lacks = _devices.resolve(device).always_lazy
+        lacks = _devices.resolve(device).is_lazy
         return {
             d.name: d
             for d in _DTYPES
@@ -566,6 +566,6 @@ class _Info:
 
 
 if _texts:
-    _texts.fill(globals())
-    _texts.fill(vars(linalg))
-    _texts.fill(vars(fft))
+    _texts.complete_docstrings(globals())
+    _texts.complete_docstrings(vars(linalg))
+    _texts.complete_docstrings(vars(fft))

@@ -131,4 +131,4 @@ def dtype_of_sums(x: Tensor) -> _DType:
     ones on a GPU of 32."""
     if x.dtype.category > dt.INTEGER:
         return x.dtype
-    return int64 if x.dtype not in UNSIGNED else uint32 if x.device.always_lazy else uint64
+    return int64 if x.dtype not in UNSIGNED else uint32 if x.device.is_lazy else uint64

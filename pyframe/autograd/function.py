@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.autograd.graph import packed
+from pyframe.autograd.graph import pack_saved_tensor
 from pyframe.core import grad_node as _grad_node
 from pyframe.core.dtypes import FLOAT
-from pyframe.core.grad_node import GradNode, Packed, Port, Spec
+from pyframe.core.grad_node import GradNode, OutputEdge, PackedSavedTensor, TensorMeta
 from pyframe.core.modes import mode, no_grad
 from pyframe.ops.random.creation import zeros
 from pyframe.tensor import Tensor
@@ -53,7 +53,7 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
-class _Named:
+class _OpAdapter:
     """A Function in the shape of an Op, as far as nodes are asked for it."""
 
     differentiable = True
@@ -62,8 +62,8 @@ class _Named:
         self.name = name
 
 
-def _spec(x: Any) -> Spec | None:
-    return Spec(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else None
+def _spec(x: Any) -> TensorMeta | None:
+    return TensorMeta(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else None
 
 
 class BackwardCFunction(GradNode, FunctionCtx):
@@ -80,7 +80,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         return self._forward_cls._sized
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        self.op = _Named(self._forward_cls.__name__)
+        self.op = _OpAdapter(self._forward_cls.__name__)
         self.extra = None
         self.saved: list[Any] | None = []
         self.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -89,8 +89,8 @@ class BackwardCFunction(GradNode, FunctionCtx):
             for a, need in zip(args, self.needs_input_grad, strict=True)
         ]
         self.specs: list[Any] = [_spec(a) for a in args]
-        self.results: list[Spec | None] = []
-        self.ports: list[weakref.ref[Port] | None] = []
+        self.results: list[TensorMeta | None] = []
+        self.ports: list[weakref.ref[OutputEdge] | None] = []
         self.seq = 0
 
     def name(self) -> str:
@@ -110,7 +110,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if entry is None:
             return None
         x, version, source = entry
-        if type(x) is Packed:
+        if type(x) is PackedSavedTensor:
             x = x.get()
         else:
             _grad_node.check_version(x, version, f"a saved tensor of {self.op.name}")
@@ -126,7 +126,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         ref = self.ports[i]
         found = None if ref is None else ref()
         if found is None:
-            found = Port(self, i, _grad_node.next_seq())
+            found = OutputEdge(self, i, _grad_node.next_seq())
             self.ports[i] = weakref.ref(found)
         return found
 
@@ -205,7 +205,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 known[id(r)] = i
         if records:
             self.saved = [self._keep(x, known.get(id(x))) for x in self.to_save]
-            _grad_node.show_to_watchers(self)
+            _grad_node.notify_node_created(self)
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
         return tuple(outs) if several else outs[0]
 
@@ -247,7 +247,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
             x = x._alias()  # without history: it would be a cycle
         if mode.saved_hooks:
             self.attach().packed = True
-            return packed(x), 0, source
+            return pack_saved_tensor(x), 0, source
         return x, x._storage.version, source
 
 

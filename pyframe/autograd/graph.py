@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyframe.core import grad_node as _grad_node
-from pyframe.core.grad_node import GradNode, Packed, RemovableHandle as RemovableHandle
+from pyframe.core.grad_node import GradNode, PackedSavedTensor, RemovableHandle as RemovableHandle
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.op import REGISTRY
@@ -40,7 +40,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*_grad_node.public_edge(tensor.grad_fn or tensor))
 
 
-def target(x: Any) -> Any:
+def gradient_edge_of(x: Any) -> Any:
     """Where the walk meets a tensor or a GradientEdge: a node, or a leaf itself."""
     if isinstance(x, Tensor):
         return x.grad_fn or x
@@ -112,16 +112,16 @@ def _pack_saved(node: GradNode) -> None:
         return
     for j, entry in enumerate(node.saved or ()):
         if type(entry) is tuple:
-            node.saved[j] = packed(entry[0])  # type: ignore[index]
+            node.saved[j] = pack_saved_tensor(entry[0])  # type: ignore[index]
             node.attach().packed = True
 
 
-def packed(x: Tensor) -> Packed:
+def pack_saved_tensor(x: Tensor) -> PackedSavedTensor:
     """A saved tensor as the innermost hooks keep it."""
     pack, unpack = mode.saved_hooks[-1]
     history = _history(x.grad_fn or x) if x.requires_grad else _plain
     writes = x._storage.writes
-    out = Packed(x, history, pack, unpack)
+    out = PackedSavedTensor(x, history, pack, unpack)
     if x._storage.writes != writes:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
@@ -171,10 +171,10 @@ def register_multi_grad_hook(
     walks: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def meet(i: int, g: Tensor) -> None:
-        walk = Walk.current()
+        walk = BackwardTask.current()
         seen = walks.get(walk)
         if seen is None:
-            count = sum(walk.reaches(target(x)) for x in tensors)
+            count = sum(walk.reaches(gradient_edge_of(x)) for x in tensors)
             seen = walks[walk] = [count, [None] * len(tensors)]
         seen[0] -= 1
         seen[1][i] = g
@@ -201,7 +201,7 @@ class _Handles(RemovableHandle):
             handle.remove()
 
 
-class Walk:
+class BackwardTask:
     """A backward pass that is under way."""
 
     _running = threading.local()
@@ -214,7 +214,7 @@ class Walk:
             Callable[[list[Any]], None], list[Any]
         ] = {}  # called with these at its end
 
-    def __enter__(self) -> Walk:
+    def __enter__(self) -> BackwardTask:
         running = self._running.__dict__.setdefault("walks", [])
         running.append(self)
         self._casting, mode.autocast = mode.autocast, None  # gradients have the dtypes of forward
@@ -228,13 +228,13 @@ class Walk:
                 call(what)
 
     @classmethod
-    def current(cls) -> Walk:
+    def current(cls) -> BackwardTask:
         """The innermost one of this thread."""
-        found: Walk = cls._running.walks[-1]
+        found: BackwardTask = cls._running.walks[-1]
         return found
 
     @classmethod
-    def latest(cls) -> Walk | None:
+    def latest(cls) -> BackwardTask | None:
         """The innermost one, if there is any."""
         walks = cls._running.__dict__.get("walks")
         return walks[-1] if walks else None
@@ -256,6 +256,6 @@ class Walk:
         return id(x) in self._reached
 
 
-def attached(x: Any) -> _grad_node.Attached | None:
+def attached(x: Any) -> _grad_node.NodeHooks | None:
     """What hangs on a node or on a leaf."""
     return x.extra if isinstance(x, GradNode) else x._hooks

@@ -8,19 +8,24 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from pyframe.core.grad_node import GradNode, Packed
+from pyframe.core.grad_node import GradNode, PackedSavedTensor
 from pyframe.core.modes import mode
 from pyframe.tensor import Tensor
-from pyframe.tensor.subgraph import Given, Known, Noting, may_repeat
+from pyframe.tensor.subgraph import (
+    SubgraphCache,
+    SubgraphInputs,
+    SubgraphRecorder,
+    can_cache_subgraph,
+)
 
-_known = Known()
+_known = SubgraphCache()
 _seq = operator.attrgetter("seq")
 
 
-class Pass:
+class CachedBackward:
     """The steps of a backward pass, what they have saved, and the leaves that they lead to."""
 
-    def __init__(self, steps: list[GradNode], leaves: list[Tensor], given: Given) -> None:
+    def __init__(self, steps: list[GradNode], leaves: list[Tensor], given: SubgraphInputs) -> None:
         self.steps, self.leaves, self.given = steps, leaves, given
         self.saved: list[tuple[GradNode, int, int]] = []  # which input is which entry of a step
         self.numbers: list[tuple[GradNode, int]] = []  # entries that are numbers
@@ -38,10 +43,10 @@ class Pass:
         return [(self.leaves[i], g) for i, g in zip(graph.rest, found, strict=True)]  # type: ignore[union-attr]
 
     @contextlib.contextmanager
-    def noting(self, leaves: dict[int, Tensor], grads: dict[int, Any]) -> Iterator[None]:
+    def subgraph_recorder(self, leaves: dict[int, Tensor], grads: dict[int, Any]) -> Iterator[None]:
         """Within it the steps are run, for these gradients of leaves, and noted."""
         exposed = set(self.given.exposed)
-        noting, kept = Noting(self.given), []
+        noting, kept = SubgraphRecorder(self.given), []
         others: list[tuple[GradNode, int, Any]] = [
             (step, j, (noting.tensors[at], 0)) for step, j, at in self.saved if at in exposed
         ]
@@ -65,9 +70,9 @@ class Pass:
         _known.put(self.given, graph)
 
 
-def known(starts: list[Any], seeds: list[Tensor]) -> Pass | None:
+def match_cached_backward(starts: list[Any], seeds: list[Tensor]) -> CachedBackward | None:
     """A backward pass on the CPU that is recorded as a whole; None for any other."""
-    if mode.trace is None or not may_repeat():
+    if mode.trace is None or not can_cache_subgraph():
         return None
     steps: list[GradNode] = []
     number: dict[int, int] = {}
@@ -84,7 +89,7 @@ def known(starts: list[Any], seeds: list[Tensor]) -> Pass | None:
     steps.sort(key=_seq, reverse=True)
     for i, step in enumerate(steps):
         number[id(step)] = i
-    given = Given()
+    given = SubgraphInputs()
     kinds = given.kinds
     for start, seed in zip(starts, seeds, strict=True):
         kinds += (number[id(start)], given.add(seed))
@@ -119,12 +124,12 @@ def known(starts: list[Any], seeds: list[Tensor]) -> Pass | None:
                 given.scalars.append(entry)
                 numbers.append((step, j))
                 kinds += (j, float)
-            elif type(entry) is Packed:
+            elif type(entry) is PackedSavedTensor:
                 return None
             else:
                 kinds += (j, type(entry), entry or repr(entry))
     if not given.wide:
         return None
-    out = Pass(steps, leaves, given)
+    out = CachedBackward(steps, leaves, given)
     out.saved, out.numbers = saved, numbers
     return out

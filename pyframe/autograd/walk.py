@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyframe.autograd import repeat
-from pyframe.autograd.graph import GradientEdge, Walk, attached, target
+from pyframe.autograd.graph import BackwardTask, GradientEdge, attached, gradient_edge_of
 from pyframe.core import grad_node
-from pyframe.core.dispatch import copy_in, order_like, values_known
-from pyframe.core.grad_node import Attached, GradNode, Port
+from pyframe.core.dispatch import can_read_value, copy_to_order, order_of
+from pyframe.core.grad_node import GradNode, NodeHooks, OutputEdge
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.random.creation import ones_like, zeros_like
-from pyframe.tensor import Tensor, own_storage
+from pyframe.tensor import Tensor, unshare_storage
 
 anomaly: Any = None  # the module anomaly_mode, while that mode is on
 
@@ -49,8 +49,10 @@ def backward(
     if isinstance(grad_tensors, Tensor):
         grad_tensors = [grad_tensors]
     seeds = _seeds(roots, grad_tensors, False)
-    goals = None if wanted is None else [target(x) for x in wanted]
-    found = _walk([target(x) for x in roots], seeds, retain_graph, create_graph, goals)
+    goals = None if wanted is None else [gradient_edge_of(x) for x in wanted]
+    found = _run_backward(
+        [gradient_edge_of(x) for x in roots], seeds, retain_graph, create_graph, goals
+    )
     for x, g in zip(wanted or (), found, strict=True):
         if g is not None and isinstance(x, Tensor):
             _accumulate(x, g, create_graph, False)
@@ -92,11 +94,11 @@ def grad(
     if isinstance(grad_outputs, Tensor):
         grad_outputs = [grad_outputs]
     seeds = _seeds(roots, grad_outputs, is_grads_batched)
-    starts, goals = [target(x) for x in roots], [target(x) for x in wanted]
+    starts, goals = [gradient_edge_of(x) for x in roots], [gradient_edge_of(x) for x in wanted]
     if is_grads_batched:
         found = _batched(starts, seeds, retain_graph, create_graph, goals)
     else:
-        found = _walk(starts, seeds, retain_graph, create_graph, goals)
+        found = _run_backward(starts, seeds, retain_graph, create_graph, goals)
     if materialize_grads:
         if any(g is None and not isinstance(x, Tensor) for x, g in zip(wanted, found, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is an edge")
@@ -113,7 +115,7 @@ def zero_grads(leaves: Iterable[Tensor], set_to_none: bool) -> None:
     """Forget the gradients of leaves, or set them to zero."""
     for x in leaves:
         if mode.capture is not None:
-            mode.capture.touch_grad(x, not set_to_none)
+            mode.capture.on_grad_access(x, not set_to_none)
         if x.grad is not None:
             if set_to_none:
                 x.grad = None
@@ -133,7 +135,7 @@ def _batched(
     found: list[Any] = []
 
     def walk(*grads: Tensor) -> list[Tensor]:
-        found[:] = _walk(starts, list(grads), retain, create_graph, goals)
+        found[:] = _run_backward(starts, list(grads), retain, create_graph, goals)
         return [g for g in found if g is not None]
 
     rows = iter(vmap(walk, randomness="same")(*seeds))
@@ -178,7 +180,7 @@ def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:
     return out
 
 
-def _leads_to(roots: list[Any], goals: set[int]) -> set[int]:
+def _reachable_from(roots: list[Any], goals: set[int]) -> set[int]:
     """ids of the GradNodes from which one of the goals can be reached."""
     useful: set[int] = set()
     order: list[Any] = []
@@ -197,7 +199,7 @@ def _leads_to(roots: list[Any], goals: set[int]) -> set[int]:
     return useful
 
 
-def _walk(
+def _run_backward(
     starts: list[Any], seeds: list[Tensor], retain_graph: bool | None, create_graph: bool,
     goals: list[Any] | None,
 ) -> list[Any]:  # fmt: skip
@@ -209,7 +211,7 @@ def _walk(
     slots: dict[int, list[int]] = {}
     for i, x in enumerate(goals or ()):
         slots.setdefault(id(x), []).append(i)
-    useful = None if goals is None else _leads_to(starts, set(slots))
+    useful = None if goals is None else _reachable_from(starts, set(slots))
     if mode.capture is not None:
         mode.capture.watch(lambda: grad_node.changes)  # a replay repeats what hooks did
     first = getattr(mode.capture, "first", 0)  # what was saved before a capture is another's
@@ -241,12 +243,12 @@ def _walk(
             while heap:
                 node = heapq.heappop(heap)[1]
                 if node.seq <= first and mode.capture is not None:
-                    mode.capture.give_up("goes back through what was computed before it")
+                    mode.capture.graph_break("goes back through what was computed before it")
                 g = pending.pop(id(node))
                 extra = node.extra
                 if extra is not None:
                     if extra.packed:
-                        Walk.current().grad = g[0] if type(g) is list else g
+                        BackwardTask.current().grad = g[0] if type(g) is list else g
                     if extra.hooks:
                         g = _hooked(extra, g)
                     if extra.retained is not None and goals is None:
@@ -268,7 +270,7 @@ def _walk(
                         if look:
                             anomaly.look(node, i, part)
                         send(edge, part, part._storage is not g._storage)
-                elif type(node) is Port:
+                elif type(node) is OutputEdge:
                     maker, i = node.edges[0], node.index
                     if id(maker) not in pending:
                         pending[id(maker)] = [None] * len(maker.results)
@@ -292,8 +294,8 @@ def _walk(
 
     again = None
     if goals is None and not create_graph and mode.capture is None and anomaly is None:
-        again = repeat.known(starts, seeds)
-    with set_grad_enabled(create_graph), Walk(starts, useful, slots):
+        again = repeat.match_cached_backward(starts, seeds)
+    with set_grad_enabled(create_graph), BackwardTask(starts, useful, slots):
         found = None if again is None else again.repeated(retain)
         if found is not None:
             for leaf, g in found:
@@ -302,7 +304,7 @@ def _walk(
         elif again is None or not again.notes:
             go_back()
         else:
-            with again.noting(leaves, pending):
+            with again.subgraph_recorder(leaves, pending):
                 go_back()
             fresh |= set(leaves)  # they are nobody else's
         for key, leaf in leaves.items():
@@ -362,7 +364,7 @@ def _listed_as(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     return found
 
 
-def _hooked(extra: Attached, g: Tensor) -> Tensor:
+def _hooked(extra: NodeHooks, g: Tensor) -> Tensor:
     """A tensor's gradient after the hooks that were registered on it."""
     for hook in list(extra.hooks):
         changed = hook(g)
@@ -405,12 +407,12 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     if create_graph:
         x.grad = g
         return
-    order = order_like(x) if x._view_chain else None
-    if (g._view_chain and order_like(g) != order) or (order and not g._view_chain):
+    order = order_of(x) if x._view_chain else None
+    if (g._view_chain and order_of(g) != order) or (order and not g._view_chain):
         with set_grad_enabled(False):  # it lies in memory as its leaf does
-            g = copy_in(order, g)
-    elif not values_known(x):
-        g = own_storage(g)
+            g = copy_to_order(order, g)
+    elif not can_read_value(x):
+        g = unshare_storage(g)
     elif not fresh or g._view_chain:
         with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view
             g = g.clone()

@@ -192,7 +192,7 @@ def dispatches(steps: Sequence[int]) -> Iterator[Sequence[int]]:
         at = end
 
 
-def with_room(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:
+def retry_after_reclaim(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:
     """`make(nbytes)`. If the device has no memory for it (MemoryError), once more when all that is
     only kept for reuse was given back."""
     try:
@@ -205,7 +205,7 @@ def with_room(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:
         raise error from again
 
 
-def tells(method: Callable[..., Any]) -> Any:
+def translate_errors(method: Callable[..., Any]) -> Any:
     """A method of a GPU that tells a lost device and a lack of memory from the other errors of the
     library under it: what that raises (`_errors`) goes to `_fail`."""
 

@@ -14,7 +14,14 @@ try:
 except ImportError:
     raise ImportError(f"pyframe needs Pyodide 0.26 or a newer one; this is {VERSION}") from None
 
-from pyframe.backend.base import GPUBackend, ProgramCode, RefusedError, Stats, dispatches, tells
+from pyframe.backend.base import (
+    GPUBackend,
+    ProgramCode,
+    RefusedError,
+    Stats,
+    dispatches,
+    translate_errors,
+)
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -48,7 +55,7 @@ def wait(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
         return run_sync(coroutine)
     outer, _by_hand = _by_hand, True
     try:
-        return devices.by_hand(coroutine, twin)
+        return devices.run_sync(coroutine, twin)
     finally:
         _by_hand = outer
 
@@ -119,7 +126,7 @@ def _text(code: str) -> str:
     return SUBGROUPS + code if "subgroup" in code else code
 
 
-class _Loaded:
+class _BrowserProgram:
     """A Program that the runtime holds: its number, how many dispatches it is, and the params and
     grids last sent."""
 
@@ -238,7 +245,7 @@ class BrowserGPU(GPUBackend):
                     self._replace(loaded, error.code, kernels)
                 answer = _ask(self._js, "again", ticket)
 
-    def _replace(self, loaded: _Loaded, code: str, kernels: dict[int, Any]) -> None:
+    def _replace(self, loaded: _BrowserProgram, code: str, kernels: dict[int, Any]) -> None:
         """Let kernels take the places of all that have a refused text, also in runs that wait."""
         shaders = list(kernels.values())
         codes, labels = to_js([_text(s.code) for s in shaders]), to_js([s.label for s in shaders])
@@ -246,11 +253,11 @@ class BrowserGPU(GPUBackend):
         self._js.replace(loaded.program, code, to_js(array("i", kernels)), codes, labels, grids)
         self.stats.pipelines += len({s.code for s in shaders})
 
-    @tells
+    @translate_errors
     def create(self, nbytes: int) -> int:
         return self._js.alloc(nbytes)
 
-    @tells
+    @translate_errors
     def slice(self, handle: int, offset: int, nbytes: int) -> int:
         return self._js.slice(handle, offset, nbytes)
 
@@ -258,19 +265,19 @@ class BrowserGPU(GPUBackend):
         self.failed.discard(handle)
         self._js.free(handle)
 
-    @tells
+    @translate_errors
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self._js.copy(target, source, nbytes)
         self.stats.submits += 1
 
-    @tells
+    @translate_errors
     def mark(self, handle: int) -> bool:
         if self._timestamps:
             self._js.mark(handle)
             self.stats.submits += 1
         return self._timestamps
 
-    @tells
+    @translate_errors
     def write(self, handle: int, data: memoryview) -> None:
         self._js.write(handle, to_js(data))
 
@@ -281,7 +288,7 @@ class BrowserGPU(GPUBackend):
         found: list[bytes] = wait(read())
         return found
 
-    @tells
+    @translate_errors
     def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         handles = array("i", [h for h, _ in items])
         sizes = array("i", [n for _, n in items])
@@ -300,21 +307,25 @@ class BrowserGPU(GPUBackend):
 
         return finish
 
-    @tells
-    def load(self, code: ProgramCode) -> _Loaded:
+    @translate_errors
+    def load(self, code: ProgramCode) -> _BrowserProgram:
         before = self._js.stats().compiled
         kernels = to_js([_text(c) for c in code.codes]), to_js(code.labels)
         rest = code.n_slots, code.param_bytes, code.replaceable
         program = self._js.load(*kernels, to_js(code.steps), *rest)
         self.stats.pipelines += self._js.stats().compiled - before
-        return _Loaded(program, sum(1 for _ in dispatches(code.steps)))
+        return _BrowserProgram(program, sum(1 for _ in dispatches(code.steps)))
 
-    def unload(self, loaded: _Loaded) -> None:
+    def unload(self, loaded: _BrowserProgram) -> None:
         self._js.unload(loaded.program)
 
-    @tells
+    @translate_errors
     def run(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+        self,
+        loaded: _BrowserProgram,
+        handles: Sequence[int],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> None:
         """One call into JavaScript, however many dispatches the program is."""
         built, submits = self._js.run(*self._arguments(loaded, handles, params, grids)).to_py()
@@ -323,9 +334,13 @@ class BrowserGPU(GPUBackend):
         self.stats.dispatches += loaded.dispatches
         self.stats.submits += submits
 
-    @tells
+    @translate_errors
     def profile(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+        self,
+        loaded: _BrowserProgram,
+        handles: Sequence[int],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> list[int] | None:
         times = wait(self._profile(*self._arguments(loaded, handles, params, grids)))
         if times is None:
@@ -341,7 +356,7 @@ class BrowserGPU(GPUBackend):
         return await self._answered(_ask(self._js, "profile", *arguments))
 
     def _arguments(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int]
+        self, loaded: _BrowserProgram, handles: Sequence[int], params: bytes, grids: Sequence[int]
     ) -> tuple[Any, ...]:
         """What the runtime's `run` takes; the params and grids only where they changed."""
         changed = to_js(params) if params != loaded.params else None
@@ -349,7 +364,7 @@ class BrowserGPU(GPUBackend):
             return loaded.program, to_js(array("i", handles)), changed
         return loaded.program, to_js(array("i", handles)), changed, to_js(array("i", grids))
 
-    def _sent(self, loaded: _Loaded, params: bytes, grids: Sequence[int]) -> None:
+    def _sent(self, loaded: _BrowserProgram, params: bytes, grids: Sequence[int]) -> None:
         loaded.grids = grids
         if params != loaded.params:
             loaded.params = params

@@ -84,7 +84,7 @@ def _notice(why: str) -> None:
     )
 
 
-class Cache:
+class DiskCache:
     """Files of bytes by key, at most `most` bytes of them. One that is damaged is not there, nor
     is one that others could have written; nothing is kept in a folder where others can write,
     which is told once, or where this user can't."""

@@ -21,17 +21,18 @@ from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.identity import identity_of, sources
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.llvm import after, driver, printer, routines
-from pyframe.codegen.llvm.routines import Blas
+from pyframe.codegen.llvm.routines import BlasSymbol
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, cores, default_threads
 from pyframe.core.host_memory import aligned
-from pyframe.core.sizes import present
+from pyframe.core.sizes import current_shape_guards
 from pyframe.graph.program import Kernel
 
-PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
+# Seconds that a thread looks for units before it sleeps: a loop's steps are closer
+SPIN_SECONDS = 4e-3
 
 
-class Printed(NamedTuple):
+class KernelSource(NamedTuple):
     """A function: the key of its text, what a launch of a kernel needs, what gives the text."""
 
     key: str
@@ -41,7 +42,7 @@ class Printed(NamedTuple):
     sizes: tuple[Any, ...] = ()  # of a kernel whose sizes change: what its last binding holds
 
 
-class Compiler:
+class LlvmCompiler:
     """The compiler of lane programs for this machine."""
 
     name = "llvm"
@@ -57,7 +58,7 @@ class Compiler:
         self.afters: dict[Any, llvm.MachineCode] = {}  # of epilogues, by their code
         self.new: dict[str, bytes] = {}  # the part that the cache does not have yet
 
-    def printed(self, kernel: Kernel) -> Printed:
+    def printed(self, kernel: Kernel) -> KernelSource:
         """What `load` takes of a kernel."""
 
         def make() -> tuple[str, int, int]:
@@ -65,21 +66,21 @@ class Compiler:
             text = printer.generate(function, self.jit.bits)
             return text, function.units, function.bindings
 
-        if present() is not None:
+        if current_shape_guards() is not None:
             function = lower(kernel, self.jit.lanes)
             text = printer.generate(function, self.jit.bits)
             key, given = self.jit.key(text), functools.partial(str, text)
-            return Printed(key, function.units, function.bindings, given, function.sizes)
+            return KernelSource(key, function.units, function.bindings, given, function.sizes)
         return self.kept(identity_of(kernel), make)
 
-    def library(self, name: str) -> Printed:
+    def library(self, name: str) -> KernelSource:
         """The same of a routine."""
         m, known = self.machine, sources()
         products = [(dtype, blas.real, blas.int_bits) for dtype, blas in m.blas.items()]
         identity = known and f"{known} {name} {m.threads} {m.tiles} {products}"
         return self.kept(identity, lambda: (routines.text(m, name), 0, 0))
 
-    def kept(self, identity: str | None, make: Callable[[], tuple[str, int, int]]) -> Printed:
+    def kept(self, identity: str | None, make: Callable[[], tuple[str, int, int]]) -> KernelSource:
         """What `make` gives, a text and two numbers. What was made for this identity before, by
         any process, is not made again: its text's key and the numbers stand in the cache."""
         key = "" if identity is None else self.jit.key(identity)
@@ -87,9 +88,9 @@ class Compiler:
         if known:
             self.known[key] = known
             name, units, bindings = known.decode().split()
-            return Printed(name, int(units), int(bindings), lambda: make()[0])
+            return KernelSource(name, int(units), int(bindings), lambda: make()[0])
         text, units_, bindings_ = make()
-        made = Printed(self.jit.key(text), units_, bindings_, functools.partial(str, text))
+        made = KernelSource(self.jit.key(text), units_, bindings_, functools.partial(str, text))
         if key:
             self.known[key] = self.new[key] = " ".join(map(str, made[:3])).encode()
         return made
@@ -108,7 +109,7 @@ class Compiler:
         None where it does not. `values` are those of channels, `others` the arrays that it
         loads."""
 
-        def made() -> after.After:
+        def made() -> after.CompiledEpilogue:
             function = self.afters.get(code)
             if function is None:
                 identity = identity_of(Kernel((), code, (), 0, 0))
@@ -120,30 +121,30 @@ class Compiler:
                 loaded = self.jit.load_keyed({one.key: one.text}, printer.NAME)
                 function = self.afters[code] = loaded[one.key]
             shifts = np.array([address(x) - address(out) for x in others], np.int64)
-            return after.After(function, values, shifts)
+            return after.CompiledEpilogue(function, values, shifts)
 
         return routines.with_epilogue(self.machine, op, inputs, attrs, out, made)
 
-    def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
+    def load(self, functions: Sequence[KernelSource], launches: Sequence[Launch]) -> NativeLaunches:
         """Compile the functions that are launched."""
-        made = Code(self, functions, launches)
+        made = NativeLaunches(self, functions, launches)
         new, self.new = self.new, {}
         self.jit.cache.write(new)
         return made
 
 
 @functools.cache
-def compiler() -> Compiler | None:
+def compiler() -> LlvmCompiler | None:
     """The compiler of this machine, if it has one."""
     found = llvm.jit()
-    return None if found is None else Compiler(found)
+    return None if found is None else LlvmCompiler(found)
 
 
-class Code:
+class NativeLaunches:
     """Launches, ready to run."""
 
     def __init__(
-        self, compiler: Compiler, functions: Sequence[Printed], launches: Sequence[Launch]
+        self, compiler: LlvmCompiler, functions: Sequence[KernelSource], launches: Sequence[Launch]
     ) -> None:
         used = sorted({launch.function for launch in launches if launch.function >= 0})
         kinds = sorted({launch.routine for launch in launches if launch.function < 0})
@@ -189,7 +190,7 @@ class Code:
         # where no launch of a range has several units, threads need not be woken
         self.several = np.cumsum([0, *(self.routine | (self.units > 1)).tolist()])
 
-    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+    def again(self, units: np.ndarray, words: np.ndarray) -> NativeLaunches:
         """The same launches of so many units, with other words in their table."""
         out = copy.copy(self)
         out._lie(aligned(self.memory.nbytes), len(self.table))
@@ -237,7 +238,7 @@ class Workers:
         some = 1 << 12  # looks that are timed: processors take them at very different speeds
         before = time.perf_counter()
         self.work(self.pool, some)
-        self.looks = int(PATIENCE * some / (time.perf_counter() - before))
+        self.looks = int(SPIN_SECONDS * some / (time.perf_counter() - before))
         for _ in range(self.count):
             wake_lock = threading.Lock()
             wake_lock.acquire()
@@ -312,16 +313,16 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
 
 
 @functools.cache
-def _products() -> dict[np.dtype, Blas]:
+def _products() -> dict[np.dtype, BlasSymbol]:
     """What BLAS has, by dtype; nothing where it can't be found."""
     found = blas()
-    out: dict[np.dtype, Blas] = {}
+    out: dict[np.dtype, BlasSymbol] = {}
     for dtype, real, name in ((np.float32, "float", "sgemm"), (np.float64, "double", "dgemm")):
         for symbol, bits in _names_of(f"cblas_{name}"):
             function = None if found is None else getattr(found.library, symbol, None)
             if function is not None:
                 at = ctypes.cast(function, ctypes.c_void_p).value or 0
-                out[np.dtype(dtype)] = Blas(at, real, bits)
+                out[np.dtype(dtype)] = BlasSymbol(at, real, bits)
                 break
     return out
 

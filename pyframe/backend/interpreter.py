@@ -14,10 +14,10 @@ from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
 from pyframe.core.limits import Limits
 
 # What the CPU plans for: kernels that work on the tensors' own memory, compiled or NumPy calls.
-COMPILED = Limits(
+COMPILED_LIMITS = Limits(
     storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
 )
-HOST = replace(COMPILED, calls=True)
+HOST = replace(COMPILED_LIMITS, calls=True)
 
 
 class HostBackend(Backend):

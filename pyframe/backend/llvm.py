@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pyframe.backend.cache import Cache, cache_folder
+from pyframe.backend.cache import DiskCache, cache_folder
 from pyframe.codegen.lanes.program import LaneProgram
 from pyframe.codegen.llvm import printer
 from pyframe.codegen.numpy.threads import default_threads
@@ -118,7 +118,7 @@ class JIT:
         made_by = (_FORMAT, version, binding.llvm_version_info, triple, self.machine_of, _PASSES)
         self.made_by = repr(made_by).encode()
         self.emit = _unlocked(binding)
-        self.cache = Cache(cache_folder())
+        self.cache = DiskCache(cache_folder())
         self.local = threading.local()
         self.loaded: weakref.WeakValueDictionary[str, MachineCode] = weakref.WeakValueDictionary()
         self.counts = {"compiled": 0, "read": 0}  # functions, for tests and profiles

@@ -23,16 +23,16 @@ from pyframe.backend.base import (
     RefusedError,
     Stats,
     dispatches,
-    tells,
-    with_room,
+    retry_after_reclaim,
+    translate_errors,
 )
-from pyframe.backend.cache import Cache, cache_folder
+from pyframe.backend.cache import DiskCache, cache_folder
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
 
 BIND_GROUPS = 16  # kept for a dispatch of a Program
-LATEST = 256  # pipelines that are kept, also when no Program has them any more
+MAX_PIPELINES = 256  # pipelines that are kept, also when no Program has them any more
 ONE_SUBMIT = 32  # dispatches that go to the device together; longer runs in 4 to 8 pieces
 QUERIES = 4096  # in one set: what WebGPU allows
 NOTHING = "@compute @workgroup_size(1) fn main() {}"
@@ -194,7 +194,7 @@ class _Pipeline:
         self.pipeline, self.layout = pipeline, layout
 
 
-class _Range:
+class _BufferRange:
     """What a handle stands for: a buffer, or a part of one."""
 
     __slots__ = ("buffer", "dispatches", "nbytes", "offset", "parts")
@@ -210,7 +210,7 @@ class _Dispatch:
 
     __slots__ = ("grid", "group", "groups", "layout", "loaded", "params", "pipeline", "slots")
 
-    def __init__(self, loaded: _Loaded, kernel: _Pipeline, numbers: Sequence[int]) -> None:
+    def __init__(self, loaded: _NativeProgram, kernel: _Pipeline, numbers: Sequence[int]) -> None:
         self.loaded = loaded
         self.pipeline, self.layout = kernel.pipeline, kernel.layout
         self.grid = tuple(numbers[1:4])
@@ -220,7 +220,7 @@ class _Dispatch:
         self.group: Any = None  # the one in use
 
 
-class _Loaded:
+class _NativeProgram:
     """A Program ready to run: its dispatches, prepared for the handles of the last run."""
 
     __slots__ = (
@@ -385,7 +385,7 @@ class NativeGPU(GPUBackend):
         about, has = _describe(adapter), adapter.limits
         self.software = about.software
         self.adapter = about.adapter
-        self._cache = Cache(cache_folder())
+        self._cache = DiskCache(cache_folder())
         self._key = hashlib.sha256(about.key.encode()).hexdigest()
         if self._cache.folder is not None:
             self.kept_in = str(self._cache.folder / self._key)
@@ -418,11 +418,11 @@ class NativeGPU(GPUBackend):
         self._clock: Any = None  # a query, the buffer that it is resolved to, and a kernel
         # by their WGSL: those of loaded Programs, and of the latest ones
         self._pipelines: weakref.WeakValueDictionary[str, _Pipeline] = weakref.WeakValueDictionary()
-        self._latest: deque[_Pipeline] = deque(maxlen=LATEST)
+        self._latest: deque[_Pipeline] = deque(maxlen=MAX_PIPELINES)
         self._staging: list[Any] = []  # mappable buffers that no read uses now
         # Handles are numbers: a wgpu buffer that only a pooled Buffer held could be released by
         # the garbage collector in the same pass that puts it back into the pool.
-        self._buffers: dict[int, _Range] = {}
+        self._buffers: dict[int, _BufferRange] = {}
         self._first = next(_handles)
         self._errors = wgpu.GPUError, RuntimeError  # the latter where a read is refused
         self._no_memory = wgpu.GPUOutOfMemoryError
@@ -460,16 +460,18 @@ class NativeGPU(GPUBackend):
             raise MemoryError(str(error)) from error
         raise error
 
-    @tells
+    @translate_errors
     def _buffer(self, nbytes: int, usage: int) -> Any:
         return self._device.create_buffer(size=nbytes, usage=usage)
 
     def _roomy(self, nbytes: int, usage: int) -> Any:
         """A buffer that no tensor has."""
-        return with_room(self, lambda n: self._buffer(n, usage), nbytes)
+        return retry_after_reclaim(self, lambda n: self._buffer(n, usage), nbytes)
 
     def create(self, nbytes: int, usage: int = 0) -> int:
-        return self._number(_Range(self._buffer(nbytes, self._usage | usage), 0, nbytes, set()))
+        return self._number(
+            _BufferRange(self._buffer(nbytes, self._usage | usage), 0, nbytes, set())
+        )
 
     def trim(self) -> None:
         """What is given back is free once the device is done with it: wait for that."""
@@ -483,16 +485,16 @@ class NativeGPU(GPUBackend):
     def slice(self, handle: int, offset: int, nbytes: int) -> int:
         nbytes = -(-nbytes // 4) * 4
         whole = self._range(handle, offset + nbytes)
-        part = self._number(_Range(whole.buffer, whole.offset + offset, nbytes, whole.parts))
+        part = self._number(_BufferRange(whole.buffer, whole.offset + offset, nbytes, whole.parts))
         whole.parts.add(part)
         return part
 
-    def _number(self, found: _Range) -> int:
+    def _number(self, found: _BufferRange) -> int:
         handle = next(_handles)
         self._buffers[handle] = found
         return handle
 
-    def _range(self, handle: int, nbytes: int = 0) -> _Range:
+    def _range(self, handle: int, nbytes: int = 0) -> _BufferRange:
         """What a handle stands for. Work on a buffer that was destroyed would end the process."""
         found = self._buffers.get(handle)
         if found is None or nbytes > found.nbytes:
@@ -521,12 +523,12 @@ class NativeGPU(GPUBackend):
             for key in [k for k in dispatch.groups if handle in k]:
                 self._forget(dispatch, key)
 
-    @tells
+    @translate_errors
     def write(self, handle: int, data: memoryview) -> None:
         found = self._range(handle, len(data))
         self._queue.write_buffer(found.buffer, found.offset, data)
 
-    @tells
+    @translate_errors
     def copy(self, target: int, source: int, nbytes: int) -> None:
         nbytes = -(-nbytes // 4) * 4
         to, of = self._range(target, nbytes), self._range(source, nbytes)
@@ -540,7 +542,7 @@ class NativeGPU(GPUBackend):
         self._queue.submit([encoder.finish()])
         self.stats.submits += 1
 
-    @tells
+    @translate_errors
     def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         total = sum(n for _, n in items)
         at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
@@ -581,7 +583,7 @@ class NativeGPU(GPUBackend):
         return finish
 
     def read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
-        found: list[bytes] = devices.by_hand(self.read_begin(items)())
+        found: list[bytes] = devices.run_sync(self.read_begin(items)())
         return found
 
     def _pipeline(self, code: str, label: str) -> _Pipeline:
@@ -604,8 +606,8 @@ class NativeGPU(GPUBackend):
         self._latest.append(found)
         return found
 
-    @tells
-    def load(self, code: ProgramCode) -> _Loaded:
+    @translate_errors
+    def load(self, code: ProgramCode) -> _NativeProgram:
         kernels = [
             self._pipeline(c, n) if c else None
             for c, n in zip(code.codes, code.labels, strict=True)
@@ -613,9 +615,9 @@ class NativeGPU(GPUBackend):
         params = None
         if code.param_bytes:
             params = self._roomy(code.param_bytes, self._uniform)
-        return _Loaded(code, kernels, params)
+        return _NativeProgram(code, kernels, params)
 
-    def unload(self, loaded: _Loaded) -> None:
+    def unload(self, loaded: _NativeProgram) -> None:
         for dispatch in loaded.dispatches:
             for key in tuple(dispatch.groups):
                 self._forget(dispatch, key)
@@ -654,7 +656,7 @@ class NativeGPU(GPUBackend):
                 found.dispatches.discard(dispatch)
 
     def _prepare(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int]
+        self, loaded: _NativeProgram, handles: Sequence[int], params: bytes, grids: Sequence[int]
     ) -> None:
         """Make the program's dispatches fit `handles` and `grids`, and send the params if they
         changed."""
@@ -679,9 +681,13 @@ class NativeGPU(GPUBackend):
             self.stats.bytes_uploaded += len(params)
             loaded.sent = params
 
-    @tells
+    @translate_errors
     def run(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+        self,
+        loaded: _NativeProgram,
+        handles: Sequence[int],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> None:
         self._prepare(loaded, handles, params, grids)
         for begin, end in loaded.pieces:
@@ -689,9 +695,13 @@ class NativeGPU(GPUBackend):
         self.stats.dispatches += len(loaded.calls)
         self.stats.submits += len(loaded.pieces)
 
-    @tells
+    @translate_errors
     def profile(
-        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+        self,
+        loaded: _NativeProgram,
+        handles: Sequence[int],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> list[int] | None:
         if not self._timestamps:
             return None
@@ -730,7 +740,7 @@ class NativeGPU(GPUBackend):
         queries.destroy()
         return [max(0, round((ticks[i + 1] - ticks[i]) * self.period)) for i in range(0, n, 2)]
 
-    @tells
+    @translate_errors
     def mark(self, handle: int) -> bool:
         if not self._timestamps:
             return False

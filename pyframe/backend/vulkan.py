@@ -36,7 +36,7 @@ class _Budget(Structure):
     )  # fmt: skip
 
 
-class _Memory(Structure):
+class _MemoryProperties2(Structure):
     """VkPhysicalDeviceMemoryProperties2."""
 
     _fields_ = (
@@ -85,7 +85,7 @@ def _ids(vulkan: Any, device: c_void_p) -> tuple[int, int]:
 def _memory(vulkan: Any, device: c_void_p) -> tuple[int, int | None] | None:
     kind = ctypes.c_char * 260  # a name, and its version
     known = _all(vulkan.vkEnumerateDeviceExtensionProperties, kind, device, None)
-    budget, out = _Budget(type=1000237000), _Memory(type=1000059006)
+    budget, out = _Budget(type=1000237000), _MemoryProperties2(type=1000059006)
     tells = any(ctypes.string_at(each) == BUDGET for each in known)
     if tells:
         out.next = ctypes.cast(byref(budget), c_void_p)

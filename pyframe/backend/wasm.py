@@ -15,23 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, Addr
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import UnsupportedKernelError
-from pyframe.codegen.numpy.memory import InSlot, placed
-from pyframe.codegen.wasm.encoder import OP, Module, f32
+from pyframe.codegen.numpy.memory import SlotArray, address_arg
+from pyframe.codegen.wasm.encoder import OP, WasmModule, f32
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import library, library_of, routine
 from pyframe.codegen.wasm.module import module, starts
-from pyframe.codegen.wasm.printer import Printed, printed
+from pyframe.codegen.wasm.printer import WasmKernel, printed
 from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
 from pyframe.graph.program import Kernel
 
 
 @functools.cache
-def compiler() -> Compiler | None:
+def compiler() -> WasmCompiler | None:
     """Who compiles the CPU's work in a page: None where its Python shows no memory, and, which is
     told, where the browser has no SIMD."""
     if sys.platform != "emscripten" or _memory() is None:
@@ -43,10 +43,10 @@ def compiler() -> Compiler | None:
             stacklevel=2,
         )
         return None
-    return Compiler(_has("f32x4.relaxed_madd", 3))
+    return WasmCompiler(_has("f32x4.relaxed_madd", 3))
 
 
-class Compiler:
+class WasmCompiler:
     """Makes lane programs and routines run on Python's memory (codegen/lanes/compiler.py). With
     `relaxed` the browser has relaxed SIMD: a product and a sum as one instruction."""
 
@@ -74,13 +74,13 @@ class Compiler:
             tables.view(found.tables.dtype)[:] = found.tables.reshape(-1)
         own = {SCRATCH: self._scratch, TABLES: tables}
 
-        def word(argument: int | At) -> int | np.ndarray:
-            if not isinstance(argument, At):
+        def word(argument: int | Addr) -> int | np.ndarray:
+            if not isinstance(argument, Addr):
                 return argument & 0xFFFFFFFF
             if argument.of in own:
                 return own[argument.of][argument.offset :]
             x = (*inputs, out)[argument.of]
-            return (placed(x) if type(x) is InSlot else self.address(x)) + argument.offset
+            return (address_arg(x) if type(x) is SlotArray else self.address(x)) + argument.offset
 
         return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
 
@@ -94,18 +94,18 @@ class Compiler:
             getattr(self._library(library_of(name)), name)(*numbers)
         return found is not None
 
-    def printed(self, kernel: Kernel) -> Printed:
+    def printed(self, kernel: Kernel) -> WasmKernel:
         """What `load` takes of a kernel. UnsupportedKernelError if it has no form here."""
         return printed(lower(kernel, lambda types: LANES), self.relaxed)
 
-    def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
+    def load(self, functions: Sequence[WasmKernel], launches: Sequence[Launch]) -> WasmLaunches:
         """Compile. UnsupportedKernelError where the browser refuses it."""
         names = {library_of(n.routine) for n in launches if n.routine}
         libraries = {name: self._library(name) for name in names}
         made = self.instance(module(functions, launches), libraries)
         *begins, words = starts(functions, launches)
         table = np.zeros(words + len(launches), np.uint32)
-        return Code(table, begins, made.run, self.address)
+        return WasmLaunches(table, begins, made.run, self.address)
 
     def address(self, array: np.ndarray) -> int:
         """Where its first element lies."""
@@ -132,7 +132,7 @@ class Compiler:
             raise UnsupportedKernelError(f"the browser refuses its module: {error}") from None
 
 
-class Code:
+class WasmLaunches:
     """Launches in a module; `run(first, last)` runs those from `first` on, before `last`, on what
     stands in `table`: of launch k from `starts[k]` on. Behind it are their units, if these
     change."""
@@ -143,10 +143,10 @@ class Code:
         self.table, self.starts, self.function, self.address = table, starts, function, address
         self.run = functools.partial(function, address(table))
 
-    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+    def again(self, units: np.ndarray, words: np.ndarray) -> WasmLaunches:
         """The same launches with another table."""
         table = np.concatenate([words, units]).astype(np.uint32)
-        return Code(table, self.starts, self.function, self.address)
+        return WasmLaunches(table, self.starts, self.function, self.address)
 
 
 def _memory() -> Any:
@@ -167,7 +167,7 @@ def _has(instruction: str, operands: int) -> bool:
     import js
     from pyodide.ffi import to_js
 
-    probe = Module()
+    probe = WasmModule()
     probe.function("probe", "").code += (
         (f32(0) + OP["f32x4.splat"]) * operands + OP[instruction] + OP["drop"]
     )

@@ -16,14 +16,14 @@ from pyframe.core.view import is_contiguous
 from pyframe.tensor import Tensor
 
 
-class Key(NamedTuple):
+class CallSignature(NamedTuple):
     """The kind of a call."""
 
     picture: tuple[Any, ...]  # all but its numbers
     numbers: tuple[Any, ...]  # its numbers, with None for each one that replays are given
 
 
-def describe(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
+def flatten_argument(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
     """A hashable picture of an argument. Its tensors and its numbers are collected in order.
 
     TypeError for what could change without being noticed."""
@@ -41,11 +41,11 @@ def describe(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
     if value is None or isinstance(value, (int, str, bytes, dt.dtype, Device)):
         return type(value), value
     if isinstance(value, tuple):
-        return type(value), *[describe(v, tensors, numbers) for v in value]
+        return type(value), *[flatten_argument(v, tensors, numbers) for v in value]
     if isinstance(value, (list, dict)):  # what is in them can't be dynamic: they may be written to
         inside: list[Any] = []
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        picture = [(k, describe(v, tensors, inside)) for k, v in items]
+        picture = [(k, flatten_argument(v, tensors, inside)) for k, v in items]
         return type(value), *picture, *[(type(n), exact(n)) for n in inside]
     if isinstance(value, (set, np.ndarray, np.generic)):
         raise TypeError(f"an argument is a {type(value).__name__}; make it a tensor")
@@ -90,7 +90,7 @@ class _Identity:
         return self.hash
 
 
-def without_sizes(picture: Any) -> Any:
+def erase_sizes(picture: Any) -> Any:
     """A picture that is the same for tensors of other sizes, which lie in memory likewise."""
     if type(picture) is Size:
         return len(picture)
@@ -100,7 +100,7 @@ def without_sizes(picture: Any) -> Any:
         return picture
     if picture and type(picture[-1]) is Strides and picture[-1].in_a_row and not picture[-2]:
         picture = picture[:-1]  # as a tensor that is no view, where no history is looked at
-    return tuple(map(without_sizes, picture))
+    return tuple(map(erase_sizes, picture))
 
 
 class Strides(tuple[int, ...]):
@@ -114,7 +114,7 @@ class Strides(tuple[int, ...]):
 
 def _layout(x: Tensor) -> Any:
     """How a view lies in memory, but for where it begins."""
-    if x._node.data is not None and not x.device.always_lazy:
+    if x._node.data is not None and not x.device.is_lazy:
         data = x._node.data
         out = Strides(data.strides)
         out.in_a_row = data.flags.c_contiguous
@@ -143,4 +143,4 @@ def part_of_memory(x: Tensor) -> Any:
 
 def is_copied(x: Tensor) -> bool:
     """Whether a replay is given a copy of a view's elements; on the CPU they are there."""
-    return bool(x._view_chain) and x.device.always_lazy and _is_plain(x)
+    return bool(x._view_chain) and x.device.is_lazy and _is_plain(x)

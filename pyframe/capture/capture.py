@@ -16,11 +16,11 @@ from pyframe.capture.origin import line_of
 from pyframe.capture.packages import PLACES
 from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply, recorded
+from pyframe.core.dispatch import apply, run_lazy
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
-from pyframe.core.sizes import Sizes, UnfitSizesError, number, numbers
+from pyframe.core.sizes import DynamicShapeError, ShapeEnv, size_hint, size_hints
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
@@ -54,7 +54,7 @@ class Capture:
         self.reread: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
         self.asked_offsets = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
-        self.checks: deferred.Checks | None = None  # on the CPU
+        self.checks: deferred.DeferredAsserts | None = None  # on the CPU
         self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
         # the last work of several processes on each device: all are done, in their order
         self.collectives: dict[Device, Node] = {}
@@ -65,7 +65,7 @@ class Capture:
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed
-        self.sizes: Sizes | None = None  # those that are symbols
+        self.sizes: ShapeEnv | None = None  # those that are symbols
         self.settled = False  # what it recorded has its value, or is undone
         self.first = _grad_node.next_seq()  # of the history that is made in here
 
@@ -85,16 +85,18 @@ class Capture:
     ) -> Tensor:  # fmt: skip
         """Record the op. Plans on the CPU know only some dtypes: another one ends the capture, as
         does a meta tensor."""
-        known = device.always_lazy or all([dtype.on_plans, *[n.dtype.on_plans for n in nodes]])
+        known = device.is_lazy or all(
+            [dtype.cpu_compilable, *[n.dtype.cpu_compilable for n in nodes]]
+        )
         if device.kind == "meta" or not known:
             if mode.capture is self:  # else an operand that was turned over has ended it
                 what = f"of {dtype.name}" if not known else "on device 'meta'"
-                self.give_up(f"computes {op.name} {what}")
+                self.graph_break(f"computes {op.name} {what}")
             for n in nodes:
                 if n.op is CONST:  # the number itself, or a tensor that is just being made of it
                     n.data = _value(n)
             return apply(op, inputs, attrs)
-        return recorded(op, inputs, attrs, nodes, shape, dtype, device)
+        return run_lazy(op, inputs, attrs, nodes, shape, dtype, device)
 
     def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         """The storage has another node; the one before is kept, to go back to or to write over."""
@@ -114,9 +116,9 @@ class Capture:
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
         """Nothing is to do: `out` has its history, as in eager code."""
 
-    def touched(self, x: Tensor) -> None:
+    def on_alias_changed(self, x: Tensor) -> None:
         """Weakly, so that temporaries die. On a GPU it has no array, but maybe symbolic sizes."""
-        if self.sizes is not None or not x.device.always_lazy:
+        if self.sizes is not None or not x.device.is_lazy:
             self.handles.append(weakref.ref(x))
 
     def due(self, storage: Storage) -> None:
@@ -133,7 +135,7 @@ class Capture:
             lock.acquire()
             self.locks.append(lock)
 
-    def saw(self, x: Tensor) -> None:
+    def on_operand(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
         if x._view_chain:
             self.viewed[id(x._storage)] = x._storage
@@ -145,7 +147,7 @@ class Capture:
         """`x` was made here, of data that does not come from a tensor."""
         self.constants[id(x._storage)] = x._storage
 
-    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+    def on_grad_access(self, leaf: Tensor, read: bool) -> None:
         """`leaf.grad` is about to be read or replaced."""
         if id(leaf) in self.grads:
             return
@@ -156,7 +158,7 @@ class Capture:
 
     def accumulate(self, leaf: Tensor) -> None:
         """Adding reads `leaf.grad`."""
-        self.touch_grad(leaf, True)
+        self.on_grad_access(leaf, True)
 
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
         """What `get()` gives, which is `value` if that is told; another one later means another
@@ -173,12 +175,12 @@ class Capture:
             self.numbers[id(number), dtype, device] = node
         return node
 
-    def read_again(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
+    def bind_host_array(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
         """`x` was made here of what `make` gives, which each replay asks for again."""
         self.reread[id(x._storage)] = x._storage.node, make, shares
 
     def source(self, x: Tensor) -> Callable[[], np.ndarray] | None:
-        """See `read_again`; a view is not what was made."""
+        """See `bind_host_array`; a view is not what was made."""
         found = None if x._view_chain else self.reread.get(id(x._storage))
         return None if found is None else found[1]
 
@@ -186,7 +188,7 @@ class Capture:
         self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
     ) -> None:
         """Raised by the next read on a GPU, by the end of the run on the CPU."""
-        if bad.device.always_lazy:
+        if bad.device.is_lazy:
             deferred.on(bad.device).check(bad, message, error, values)
         else:
             deferred.of(self, bad.device).check(bad, message, error)
@@ -200,23 +202,23 @@ class Capture:
     def read(self, x: Tensor, op: str = "") -> None:
         """The value of `x` is needed now, by an `op` of the host's if it says which."""
         if id(x._storage) in self.reread:
-            self.give_up("looks at the numbers of an array that changes")
+            self.graph_break("looks at the numbers of an array that changes")
         elif id(x._storage) in self.constants and id(x._storage) not in self.written:
             return
         else:
             by = f" for {op}, which has no kernel" if op else ""
-            self.give_up(f"reads the value of a tensor{by}")
+            self.graph_break(f"reads the value of a tensor{by}")
 
-    def drawn_on_host(self) -> None:
+    def on_host_random(self) -> None:
         """Random numbers are about to be drawn that a replay would not draw."""
-        self.give_up("draws random numbers on the host")
+        self.graph_break("draws random numbers on the host")
 
-    def give_up(self, why: str) -> None:
+    def graph_break(self, why: str) -> None:
         """What was recorded runs now, and the rest of the function eagerly; a capture for many
         sizes ends instead, for one that is of these alone."""
-        where = place()
+        where = source_location()
         if self.sizes is not None:
-            raise UnfitSizesError(f"{where} {why}")
+            raise DynamicShapeError(f"{where} {why}")
         self.broken = f"{where} {why}"
         self.finish()
         self.go_on()
@@ -227,7 +229,7 @@ class Capture:
             storage.node, storage.version = node, self.versions[id(storage)]
         for leaf, grad, _ in self.grads.values():
             GRAD.__set__(leaf, grad)
-        renew(self)
+        refresh_tensors(self)
         self.settled = True
 
     @contextlib.contextmanager
@@ -284,14 +286,14 @@ GRAD: Any = Tensor.__dict__["grad"]  # the slot
 
 def _grad(x: Tensor) -> Tensor | None:
     if mode.capture is not None:
-        mode.capture.touch_grad(x, True)
+        mode.capture.on_grad_access(x, True)
     found: Tensor | None = GRAD.__get__(x)
     return found
 
 
 def _set_grad(x: Tensor, grad: Tensor | None) -> None:
     if mode.capture is not None:
-        mode.capture.touch_grad(x, False)
+        mode.capture.on_grad_access(x, False)
     GRAD.__set__(x, grad)
 
 
@@ -315,7 +317,7 @@ def user_line(error: BaseException | None = None) -> str:
     return f"{found[0]}:{found[1]}" if found else "a line"
 
 
-def place() -> str:
+def source_location() -> str:
     """The user's line, or what a program tells that runs below it: the node of a graph."""
     frame = sys._getframe(1) if PLACES else None
     while frame is not None:
@@ -330,7 +332,7 @@ def run_eagerly(capture: Capture) -> None:
     roots = capture.alive()
     if capture.sizes is not None:
         for n in toposort([s.node for s in roots]):
-            n.shape, n.attrs = numbers(n.shape), numbers(n.attrs)
+            n.shape, n.attrs = size_hints(n.shape), size_hints(n.attrs)
     for w in hosted([s.node for s in roots]):
         w.device.executor.flush([w.inputs[0]])
         w.data, w.inputs = host_result(w, w.inputs[0]), ()
@@ -347,24 +349,24 @@ def run_eagerly(capture: Capture) -> None:
     for storage, before in capture.written.values():
         if before.device.kind == "cpu" and before.data is not None:
             _put_back(storage, before, storage.node.data)
-    renew(capture)
+    refresh_tensors(capture)
 
 
 def hosted(roots: list[Node]) -> list[Node]:
     """What the host is to compute for GPUs, in its order."""
     return [
         n for n in toposort(roots)
-        if n.data is None and n.op is not None and n.op.hosted and n.device.always_lazy
+        if n.data is None and n.op is not None and n.op.runs_on_host and n.device.is_lazy
     ]  # fmt: skip
 
 
 def host_result(n: Node, operand: Node) -> Any:
     """What a hosted op makes of the value of its first operand, in new memory of the device."""
     executor = n.device.executor
-    x = _dispatch.new(
+    x = _dispatch.tensor_from_node(
         Node(None, (), (), operand.shape, operand.dtype, operand.device, operand.data)
     )
-    if n.op.hosted(*n.attrs) and operand.data.nbytes > executor.piece:  # type: ignore[union-attr,misc]
+    if n.op.runs_on_host(*n.attrs) and operand.data.nbytes > executor.piece:  # type: ignore[union-attr,misc]
         out = executor.alloc(operand.data.nbytes)
         for array, put in executor.pieces(x, out):
             put(n.op.numpy(array, None, *n.attrs))  # type: ignore[union-attr,misc]
@@ -376,9 +378,9 @@ def host_result(n: Node, operand: Node) -> Any:
 
 def _value(n: Node) -> Any:
     if n.op is CONST:
-        return dt.rounded(number(hint(n.attrs[0])), n.dtype)
+        return dt.rounded(size_hint(hint(n.attrs[0])), n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
-    data = np.asarray(fn(*[i.data for i in n.inputs], *numbers(n.attrs)))
+    data = np.asarray(fn(*[i.data for i in n.inputs], *size_hints(n.attrs)))
     data = data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
     return data if n.dtype.narrow is None else n.dtype.narrow(data)
 
@@ -391,17 +393,17 @@ def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:
         storage.node.data, storage.node.inputs = before.data, ()
 
 
-def renew(capture: Capture) -> None:
+def refresh_tensors(capture: Capture) -> None:
     """Let the tensors that a capture has touched show what their storages hold."""
     for ref in capture.handles:
         x = ref()
         if x is None:
             continue
-        if x.device.always_lazy:
-            x._viewed_writes = -1  # a view is cut again when it is asked for
+        if x.device.is_lazy:
+            x._view_version = -1  # a view is cut again when it is asked for
         elif x._storage.node.data is not None:
             node = x._storage.node
             if x._view_chain:
                 data = cut_array(node.data, x._view_chain)
                 node = Node(None, (), (), data.shape, node.dtype, node.device, data)
-            x._node, x._viewed_writes = node, x._storage.writes
+            x._node, x._view_version = node, x._storage.writes

@@ -33,14 +33,14 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pyframe.capture import arguments
-from pyframe.capture.arguments import Key
+from pyframe.capture.arguments import CallSignature
 from pyframe.capture.capture import Capture, grads_seen, user_line
-from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
-from pyframe.capture.executable import FixedError
-from pyframe.capture.frames import uncollected
-from pyframe.capture.guards import Guard
-from pyframe.capture.lengths import Family, Place, Symbolic, can_change, marked
-from pyframe.capture.observe import Found, Observer, observed
+from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, NumberArgument, UnstableInputError
+from pyframe.capture.executable import SpecializedNumberError
+from pyframe.capture.frames import gc_paused
+from pyframe.capture.guards import GuardSet
+from pyframe.capture.lengths import DimRef, ShapeFamily, SymbolicArguments, can_change, marked
+from pyframe.capture.observe import Observer, SideEffects, observed
 from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
 from pyframe.capture.replay import (
@@ -56,8 +56,8 @@ from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
-from pyframe.core.sizes import UnfitSizesError, numbers
-from pyframe.core.trace import recording, settle
+from pyframe.core.sizes import DynamicShapeError, size_hints
+from pyframe.core.trace import flush_cpu, lazy_policy
 from pyframe.core.words import plural
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
@@ -65,7 +65,7 @@ from pyframe.tensor import Tensor
 _CAPTURING = lock()
 _alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
-_MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
+CACHE_MISS, _EAGERLY = object(), object()  # no replay fits a call, or none could
 
 MAX_UNREADY = 4  # captures in a row that no replay could follow
 MAX_SIZES = 64  # for which captures for many sizes stay bound
@@ -73,15 +73,15 @@ MAX_FAMILIES = 64  # kinds of calls, but for their sizes, of which is known whic
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 
-class _Expired:
+class _InvalidatedReplay:
     """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
 
     hits, executables, locks, sizes = 0, (), (), None
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: GuardSet) -> None:
         self.guard = guard
 
-    def ready(self, args: list[Tensor], trusted: Guard | None) -> bool:
+    def ready(self, args: list[Tensor], trusted: GuardSet | None) -> bool:
         return self.guard.holds()
 
 
@@ -94,7 +94,9 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], dynamic: bool | None = None) -> None:
         self.fn = fn
-        self.replays: OrderedDict[Key, list[Replay]] = OrderedDict()  # the latest used last
+        self.replays: OrderedDict[CallSignature, list[Replay]] = (
+            OrderedDict()
+        )  # the latest used last
         self.eager = ""  # why it always runs eagerly
         self.why = ""  # the latest capture was made
         self.captured = self.replayed = 0  # calls
@@ -103,10 +105,10 @@ class CompiledFunction(Generic[P, R]):
         self.dynamic = DynamicInputs(self._forget)
         self.proven = False  # whether a replay could follow some capture
         self.varies = dynamic  # whether sizes may be symbols: None from the third capture on
-        self.families: dict[Key, Family] = {}  # calls that differ in sizes alone
+        self.families: dict[CallSignature, ShapeFamily] = {}  # calls that differ in sizes alone
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
         self.on_device = False  # whether replays run on a GPU
-        self.trusted: Guard | None = None  # held in the latest replay
+        self.trusted: GuardSet | None = None  # held in the latest replay
         self.lock = lock()
         _alive.add(self)
         functools.update_wrapper(self, fn, updated=())
@@ -160,26 +162,26 @@ class CompiledFunction(Generic[P, R]):
         hold: what its replay relies on is not looked at once more."""
         return self._call(args, kwargs, self.trusted)
 
-    def _call(self, args: Any, kwargs: Any, trusted: Guard | None) -> Any:
+    def _call(self, args: Any, kwargs: Any, trusted: GuardSet | None) -> Any:
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
-        if recording.open:
-            settle()
+        if lazy_policy.open:
+            flush_cpu()
         # A replay on a GPU, and every capture, changes state that all threads share. That lock
         # comes first: what is captured may call a function that another thread replays.
         with _CAPTURING if self.on_device else self.lock, self.lock:
             out, _ = self._replay(args, kwargs, trusted)
-        if out is _MISSED:
+        if out is CACHE_MISS:
             with _CAPTURING, self.lock:
                 out, some = self._replay(args, kwargs, None)  # another thread may have captured it
-                if out is _MISSED:
+                if out is CACHE_MISS:
                     out = self._capture(some, args, kwargs)
         return self.fn(*args, **kwargs) if out is _EAGERLY else out
 
     # --- 1. a replay that holds
 
     def _replay(
-        self, args: Any, kwargs: Any, trusted: Guard | None
+        self, args: Any, kwargs: Any, trusted: GuardSet | None
     ) -> tuple[Any, Sequence[Replay]]:
         """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
         kind; _EAGERLY if the function is to run as it is."""
@@ -206,9 +208,9 @@ class CompiledFunction(Generic[P, R]):
                 finally:
                     for lock in replay.locks:
                         lock.release()
-        return _MISSED, some
+        return CACHE_MISS, some
 
-    def _other_sizes(self, key: Key, tensors: list[Tensor]) -> Sequence[Replay]:
+    def _other_sizes(self, key: CallSignature, tensors: list[Tensor]) -> Sequence[Replay]:
         """A capture for many sizes, bound to those of a call."""
         family = self.families.get(_loose(key))
         if family is None or not can_change(tensors):
@@ -230,12 +232,14 @@ class CompiledFunction(Generic[P, R]):
         self.replays.clear()
         self.families.clear()
 
-    def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Key:
+    def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> CallSignature:
         """The kind of a call. Collects its tensors, and its numbers for `dynamic`."""
         numbers: list[Any] = []
-        picture = [arguments.describe(a, tensors, numbers) for a in args]
+        picture = [arguments.flatten_argument(a, tensors, numbers) for a in args]
         if kwargs:
-            picture += [(k, arguments.describe(v, tensors, numbers)) for k, v in kwargs.items()]
+            picture += [
+                (k, arguments.flatten_argument(v, tensors, numbers)) for k, v in kwargs.items()
+            ]
         if self.dynamic.sources:
             picture += self.dynamic.describe(tensors)
         if self.offsets_matter:
@@ -246,7 +250,7 @@ class CompiledFunction(Generic[P, R]):
         self.dynamic.present = numbers
         given = self.dynamic.numbers.get(kind, ())
         exact = [None if i in given else arguments.exact(n) for i, n in enumerate(numbers)]
-        return Key(kind, tuple(exact))
+        return CallSignature(kind, tuple(exact))
 
     # --- 2. what another capture is for
 
@@ -265,7 +269,7 @@ class CompiledFunction(Generic[P, R]):
             try:
                 with self._copied(tensors), Capture() as capture, symbolic.given():
                     return self._record(capture, key, tensors, args, kwargs, symbolic)
-            except UnfitSizesError as e:
+            except DynamicShapeError as e:
                 family.refused = str(e)
             except BaseException:
                 settle_sizes(capture)
@@ -278,28 +282,30 @@ class CompiledFunction(Generic[P, R]):
                     capture.finish()
                 raise
 
-    def _family(self, key: Key) -> Family:
+    def _family(self, key: CallSignature) -> ShapeFamily:
         """What is known of the calls that differ from one in sizes alone."""
         loose = _loose(key)
-        self.families[loose] = family = self.families.pop(loose, None) or Family()
+        self.families[loose] = family = self.families.pop(loose, None) or ShapeFamily()
         while len(self.families) > MAX_FAMILIES:
             del self.families[next(iter(self.families))]
         return family
 
-    def _symbolic(self, key: Key, tensors: list[Tensor]) -> tuple[Family, Symbolic | None]:
+    def _symbolic(
+        self, key: CallSignature, tensors: list[Tensor]
+    ) -> tuple[ShapeFamily, SymbolicArguments | None]:
         """What the calls that differ from one in sizes alone are known by; and symbols for those
         sizes that change, if it is time for some."""
         family = self._family(key)
         named = marked(tensors)
         self.why = family.note([x.shape for x in tensors], named) or self.why
-        places: set[Place] = set()
+        places: set[DimRef] = set()
         family.refused = family.refused or self.dynamic.asks_types
         parts = self.offsets_matter and any(map(arguments.is_copied, tensors))  # in their memory
         if self.varies is not False and self.proven and can_change(tensors) and not parts:
             places = family.symbols(named, self.varies is True)
-        return family, Symbolic(tensors, places) if places else None
+        return family, SymbolicArguments(tensors, places) if places else None
 
-    def _decide(self, key: Key, some: Sequence[Replay]) -> bool:
+    def _decide(self, key: CallSignature, some: Sequence[Replay]) -> bool:
         """Note why the call is captured, and decide what is dynamic from then on. True if it has
         another key then."""
         missed: Sequence[Any]
@@ -313,11 +319,11 @@ class CompiledFunction(Generic[P, R]):
             print(f"pyframe: {self!r} is captured: {self.why}", file=sys.stderr)
         try:
             return self.dynamic.decide(missed, hits)
-        except HopelessError:
+        except UnstableInputError:
             self._give_up(f"{self.why}: it is another in every call")
             return False
 
-    def _other_numbers(self, key: Key) -> tuple[list[Any], int]:
+    def _other_numbers(self, key: CallSignature) -> tuple[list[Any], int]:
         """The numbers among the arguments that are others than in the latest capture, and how often
         that was replayed."""
         last = next(reversed(self.replays), None)
@@ -345,8 +351,8 @@ class CompiledFunction(Generic[P, R]):
     # --- 3. the function runs, recorded and observed
 
     def _record(
-        self, capture: Capture, key: Key, tensors: list[Tensor], args: Any, kwargs: Any,
-        symbolic: Symbolic | None = None,
+        self, capture: Capture, key: CallSignature, tensors: list[Tensor], args: Any, kwargs: Any,
+        symbolic: SymbolicArguments | None = None,
     ) -> Any:  # fmt: skip
         """Run the function with its ops only recorded, and keep a replay if there can be one."""
         self.captured += 1
@@ -371,7 +377,7 @@ class CompiledFunction(Generic[P, R]):
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
-                sized = symbolic is not None and isinstance(e, (Exception, UnfitSizesError))
+                sized = symbolic is not None and isinstance(e, (Exception, DynamicShapeError))
                 if not sized and (capture.broken or not inputs or not isinstance(e, Exception)):
                     if not capture.broken:
                         capture.finish()
@@ -379,7 +385,7 @@ class CompiledFunction(Generic[P, R]):
                 error = e
                 what = f"a {'size' if sized else 'number'} that changes ({type(e).__name__}: {e})"
                 refused = f"{user_line(e)} can't take {what}"
-                if isinstance(e, UnfitSizesError):
+                if isinstance(e, DynamicShapeError):
                     refused = str(e)
             else:
                 self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
@@ -396,7 +402,7 @@ class CompiledFunction(Generic[P, R]):
                     f"{self!r} can't be captured for many sizes: {refused}; and it is not run "
                     f"again, as {lasting}: compile it with dynamic=False"
                 ) from error
-            raise UnfitSizesError(refused)
+            raise DynamicShapeError(refused)
         if refused:  # all is as it was before the run; what is wrong may be the function's own
             self._undo(capture, observer)
             result = self.fn(*args, **kwargs)
@@ -462,26 +468,26 @@ class CompiledFunction(Generic[P, R]):
     # --- 4. the replay
 
     def _plan(
-        self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any,
-        symbolic: Symbolic | None,
+        self, run: CapturedRun, key: CallSignature, inputs: list[Any], args: Any, kwargs: Any,
+        symbolic: SymbolicArguments | None,
     ) -> bool:  # fmt: skip
         """Compute what was recorded, by a replay that is kept if there can be one; False if the
         call is to run eagerly from its beginning."""
         capture, observer = run.capture, run.observer
         try:
-            with uncollected():  # it makes much that stays, among which there is little garbage
+            with gc_paused():  # it makes much that stays, among which there is little garbage
                 replay = replay_of(run)
         except BadIndexError:
             capture.undo()
             observer.undo()
             run.effects.clear()
             return False
-        except UnfitSizesError:
+        except DynamicShapeError:
             self._undo(capture, observer)
             raise
-        except (HistoryError, RecursionError, FixedError) as e:
+        except (HistoryError, RecursionError, SpecializedNumberError) as e:
             finish(run)
-            if isinstance(e, FixedError):
+            if isinstance(e, SpecializedNumberError):
                 if symbolic is None:
                     self._broken(f"{e} the value of a number that changes", inputs, key)
                 else:
@@ -505,22 +511,24 @@ class CompiledFunction(Generic[P, R]):
         capture.settled = True
         if replay.offsets_matter and not self.offsets_matter:
             self.offsets_matter = True
-            key = numbers(self._key(args, kwargs, []))
+            key = size_hints(self._key(args, kwargs, []))
         if symbolic is not None:
             replay = self._keep_pattern(key, replay, symbolic)
         self._keep(key, replay)
         return True
 
-    def _keep_pattern(self, key: Key, replay: Replay, symbolic: Symbolic) -> Replay:
+    def _keep_pattern(
+        self, key: CallSignature, replay: Replay, symbolic: SymbolicArguments
+    ) -> Replay:
         """Remember a capture for many sizes; what it is for those of the call at hand."""
         family = self._family(key)
         pinned = symbolic.pinned()
         family.fixed |= pinned
         if len(pinned) < len(symbolic.places) and not replay.offsets_matter:
             family.patterns.insert(0, symbolic.pattern(replay))
-        return replace(replay, specs=numbers(replay.specs), now=symbolic.sizes.now)
+        return replace(replay, specs=size_hints(replay.specs), now=symbolic.sizes.now)
 
-    def _keep(self, key: Key, replay: Replay, bound: bool = False) -> None:
+    def _keep(self, key: CallSignature, replay: Replay, bound: bool = False) -> None:
         """Remember a capture, or one that is `bound` to other sizes, and forget the oldest ones."""
         self.on_device = self.on_device or replay.on_device
         some = self.replays.setdefault(key, [])
@@ -528,14 +536,14 @@ class CompiledFunction(Generic[P, R]):
         self.proven = True
         if not bound:
             self.misses = 0 if any(r.hits for r in some) else self.misses + 1
-        some[:] = [r for r in some if not isinstance(r, _Expired)]
+        some[:] = [r for r in some if not isinstance(r, _InvalidatedReplay)]
         some.insert(0, replay)
         ref = weakref.ref(replay)
 
         def died() -> None:
             r = ref()
             if r is not None and r in some:
-                some[some.index(r)] = _Expired(r.guard)  # type: ignore[call-overload]
+                some[some.index(r)] = _InvalidatedReplay(r.guard)  # type: ignore[call-overload]
 
         replay.guard.died = died
         for sized, most in ((False, MAX_CAPTURES), (True, MAX_SIZES)):
@@ -563,12 +571,12 @@ class CompiledFunction(Generic[P, R]):
 
     # --- 5. why it runs eagerly
 
-    def _broken(self, why: str, inputs: list[Any], key: Key) -> None:
+    def _broken(self, why: str, inputs: list[Any], key: CallSignature) -> None:
         """A run went on eagerly from some line on."""
         if not self.dynamic.withdraw(inputs, key.picture):
             self._give_up(f"{why}: {' or '.join(map(str, inputs))}" if inputs else why)
 
-    def _refused(self, found: Found) -> None:
+    def _refused(self, found: SideEffects) -> None:
         """No replay can follow a run: make what it changed dynamic, or run eagerly."""
         if found.refused:
             self._give_up(found.refused)
@@ -620,8 +628,8 @@ def _forget(d: Device) -> None:
 gone.append(_forget)
 
 
-def _loose(key: Key) -> Key:
-    return Key(arguments.without_sizes(key.picture), key.numbers)
+def _loose(key: CallSignature) -> CallSignature:
+    return CallSignature(arguments.erase_sizes(key.picture), key.numbers)
 
 
 def _defined(fn: Any) -> str:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture.arguments import describe
+from pyframe.capture.arguments import flatten_argument
 from pyframe.capture.sources import MISSING, VAR, Source
-from pyframe.capture.tracked import StandIn
+from pyframe.capture.tracked import InputPlaceholder
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, hint, is_number
 from pyframe.tensor import Tensor
 
@@ -24,7 +24,7 @@ MAX_SAME = 3  # captures in a row for a number that is another each time
 MAX_CAPTURES = 8  # captures in a row for another value, and captures of a function that are kept
 
 
-class HopelessError(Exception):
+class UnstableInputError(Exception):
     """A value that can't be dynamic is another in every call."""
 
 
@@ -62,7 +62,7 @@ class DynamicInputs:
         for source in tuple(self.sources):
             value = source.get()
             if isinstance(value, Tensor):
-                out.append(describe(value, tensors, []))
+                out.append(flatten_argument(value, tensors, []))
             elif type(value) is np.ndarray:
                 out.append((np.ndarray, value.shape, value.dtype))
             elif is_number(value) or value is None or value is MISSING:
@@ -88,7 +88,7 @@ class DynamicInputs:
                 often = not hits or (is_number(new) and what not in self.unfit)
                 self.streaks[what] = streak if often else 0
                 if self.streaks[what] >= (MAX_SAME if is_number(new) else MAX_CAPTURES):
-                    raise HopelessError
+                    raise UnstableInputError
             elif isinstance(at, Source):
                 self.make_dynamic(at, rarely=bool(hits))
                 found = True
@@ -119,7 +119,7 @@ class DynamicInputs:
         self.rarely[source.id()] = rarely
         self.forget()
 
-    def inputs_of(self, stand_ins: dict[Any, StandIn], picture: Any) -> list[Any]:
+    def inputs_of(self, stand_ins: dict[Any, InputPlaceholder], picture: Any) -> list[Any]:
         """The sources and the numbers for which something symbolic stood in a capture."""
         found: list[Any] = [s.source for s in stand_ins.values() if s.given is not s.value]
         return found + [NumberArgument(picture, i) for i in self.numbers.get(picture, ())]
@@ -136,10 +136,12 @@ class DynamicInputs:
 
     # --- what a capture is given
 
-    def stand_ins(self) -> dict[Any, StandIn]:
+    def stand_ins(self) -> dict[Any, InputPlaceholder]:
         """What stands for the values at the sources, by their ids."""
         values = [(source, source.get()) for source in self.sources]
-        return {source.id(): StandIn(source, _stand_in(source, v), v) for source, v in values}
+        return {
+            source.id(): InputPlaceholder(source, _stand_in(source, v), v) for source, v in values
+        }
 
     def with_symbols(self, picture: Any, args: Any, kwargs: Any) -> Any:
         """The arguments, with a symbolic scalar for each number that is dynamic."""

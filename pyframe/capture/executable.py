@@ -23,10 +23,10 @@ from pyframe.ops.api import deferred
 from pyframe.runtime import cpu, debug
 from pyframe.runtime.code import encode_params
 
-LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
+MIN_ZERO_COPY_BYTES = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 
 
-class FixedError(Exception):
+class SpecializedNumberError(Exception):
     """A number that changes is part of what a kernel does, not a value that it reads."""
 
 
@@ -49,7 +49,7 @@ class StateInput:
         self.data = node.data
 
 
-class Replaced(NamedTuple):
+class CopyBackOutput(NamedTuple):
     """A result in a slot of its own that is copied over the value that it replaces."""
 
     old: Any  # that value's data
@@ -101,7 +101,7 @@ class Executable:
         order = toposort(nodes)
         for n in order:
             if n.op is not CONST and _holds_symbol(n.attrs):
-                raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
+                raise SpecializedNumberError(f"{n.op.name} needs")  # type: ignore[union-attr]
         given = [n for n in order if n.data is not None and n.op is not CONST]
         numbers = [n for n in order if n.op is CONST]
         own = [n for n in given if n not in argument_of and n is not flag]
@@ -149,7 +149,7 @@ class Executable:
         self.over = {slot for _, slot in self.fresh if slot in inputs}
         self.fixed = [(s, slot_of[s.node]) for s in roots if s not in fresh]
         self.back = [
-            Replaced(before[s].data, slot, s.node)
+            CopyBackOutput(before[s].data, slot, s.node)
             for s, slot in self.fixed
             if s in before and self.program.slots[slot].kind != INPUT
         ]
@@ -161,26 +161,26 @@ class Executable:
         out.program = self._at_present()
         return out
 
-    def _change_sizes(self, known: sizes.Sizes | None) -> None:
+    def _change_sizes(self, known: sizes.ShapeEnv | None) -> None:
         """Keep the Program with formulas for these sizes, if there are any, and make another one
         with numbers."""
         self.general, self.formulas = self.program, cast("Any", None)
-        if any(not sizes.stays(n) for s, _ in self.fixed for n in s.node.shape):
-            raise FixedError("what stays in its memory has")
+        if any(not sizes.is_static(n) for s, _ in self.fixed for n in s.node.shape):
+            raise SpecializedNumberError("what stays in its memory has")
         if known is None:
             return
-        from pyframe.codegen.numpy.sized import Formulas  # which takes a while to import
+        from pyframe.codegen.numpy.sized import SymbolicPlans  # which takes a while to import
 
-        self.formulas = Formulas(self.general, known)
-        self.memory_of = sizes.Template(known, (self.general.slots, self.general.regions))
+        self.formulas = SymbolicPlans(self.general, known)
+        self.memory_of = sizes.ShapeTemplate(known, (self.general.slots, self.general.regions))
         self.program = self._at_present()
 
     def _at_present(self) -> Program:
         """The Program with numbers for the sizes of its memory."""
-        from pyframe.codegen.numpy.sized import Present
+        from pyframe.codegen.numpy.sized import SpecializedKernels
 
         slots, regions = self.memory_of(self.formulas.sizes.now)
-        kernels = Present(self.formulas)
+        kernels = SpecializedKernels(self.formulas)
         return replace(self.general, slots=slots, regions=regions, kernels=kernels)
 
     def changed(self) -> bool:
@@ -224,7 +224,7 @@ class Executable:
 
 
 def _present(x: Any) -> Any:
-    return sizes.number(hint(x))
+    return sizes.size_hint(hint(x))
 
 
 def _holds_symbol(attrs: Any) -> bool:
@@ -248,7 +248,7 @@ class HostExecutable(Executable):
     """Runs with compiled functions and NumPy, on the memory of the tensors themselves."""
 
     def __init__(self, capture: Capture, *args: Any) -> None:
-        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
+        from pyframe.codegen.numpy.plan import CpuPlan  # which takes a while to import
 
         super().__init__(capture, *args)
         debug.kernels(self.program)
@@ -268,20 +268,22 @@ class HostExecutable(Executable):
                 self.loose.append(st)
         for s, slot in self.fixed:
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
-                arrays[slot] = np.empty(sizes.numbers(s.node.shape), s.node.dtype.numpy)
+                arrays[slot] = np.empty(sizes.size_hints(s.node.shape), s.node.dtype.numpy)
         self.arrays = arrays
         if cpu.compiler() is None:
             cpu.advise()
         self.plan: Any
         if self.formulas is None:
-            self.plan = Plan(self.program, None, cpu.compiler())
+            self.plan = CpuPlan(self.program, None, cpu.compiler())
         else:
             from pyframe.codegen.numpy.sized import SizedPlan
 
             self.plan = SizedPlan(self.program, cpu.compiler(), self.formulas)
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
-            a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None
+            a.node.data
+            if a.node.data.nbytes >= MIN_ZERO_COPY_BYTES and a.node.data.flags.c_contiguous
+            else None
             for a in self.arguments
         ]
         self.bind()
@@ -329,12 +331,12 @@ class HostExecutable(Executable):
         """Whether a large result is computed where it is handed out, so that no run copies it."""
         if slot in self.over:
             return False
-        large = self.program.slots[slot].nbytes >= host_memory.LEAST
+        large = self.program.slots[slot].nbytes >= host_memory.MIN_POOLED_BYTES
         return large and self.plan.moves(slot) and slot not in read and slots.count(slot) == 1
 
     def shown(self, way: str, slot: int, n: Node) -> np.ndarray:
         """A slot as the array that `n` is, which comes in or goes out."""
-        shape = sizes.numbers(self.shapes[way, slot])
+        shape = sizes.size_hints(self.shapes[way, slot])
         flat = self.plan.arrays[slot].reshape(-1).view(n.dtype.numpy)
         return flat[: math.prod(shape)].reshape(shape)
 
@@ -458,7 +460,7 @@ class DeviceExecutable(Executable):
         own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
         for i in own:
             n = slots[i].nbytes
-            changes = sizes.changes(self.general.slots[i].nbytes)
+            changes = sizes.is_symbolic_size(self.general.slots[i].nbytes)
             most[i] = max(most[i], self.executor.grown(n) if changes else n)
         for i, buffer in zip(own, self.executor.scratch([most[i] for i in own]), strict=True):
             self.buffers[i] = buffer

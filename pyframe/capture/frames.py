@@ -105,15 +105,15 @@ class Watcher(Protocol):
 
 
 @contextlib.contextmanager
-def shown_to(o: Watcher) -> Iterator[None]:
+def observe_frames(o: Watcher) -> Iterator[None]:
     """Within it, what this thread runs is shown to `o`."""
     # what runs when garbage is collected is no code of the function's
-    with uncollected(), _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
+    with gc_paused(), _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
         yield
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Within it garbage is not collected of itself."""
     global _paused
     collects, before = gc.isenabled(), _paused

@@ -27,7 +27,17 @@ import numpy as np
 
 from pyframe.capture import sources as _sources
 from pyframe.capture.packages import HOOKS, MEMBERS
-from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Said, Source, entries, same
+from pyframe.capture.sources import (
+    ATTR,
+    CELL,
+    GLOBAL,
+    MISSING,
+    SLOT,
+    Source,
+    ValueDescription,
+    entries,
+    same,
+)
 from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
@@ -69,14 +79,14 @@ class _Type(_Strong):
     __slots__ = ()
 
 
-class _Parts:
+class _StructuralRef:
     """Of a view, or a bound method, what it is made of: it may die, as one of the same parts is as
     good. Of that, if not of it, the guard wants to hear the death."""
 
     def __init__(self, value: Any, refer: Callable[[Any], Any]) -> None:
-        parts = _sources.parts_of(value)
+        parts = _sources.identity_parts(value)
         self.described, self.parts = _sources.described(parts), [refer(p) for p in parts or ()]
-        self.level: _Level | None = None
+        self.level: _GuardLevel | None = None
         self.number = 0  # in the level
         self.ref = weakref.ref(value, self._forget)
 
@@ -88,7 +98,7 @@ class _Parts:
         return self.ref()
 
 
-class _Level:
+class _GuardLevel:
     """The values that lie at the sources, or what the containers of the level above hold."""
 
     __slots__ = (
@@ -112,7 +122,7 @@ class _Level:
         `values`. One that lies in itself, as `above` tells of each value, is not looked into."""
         found: list[list[int]] = [[], [], []]
         for i, v in enumerate(values):
-            if isinstance(v, _sources.BOXES) and id(v) not in above[i]:
+            if isinstance(v, _sources.CONTAINER_TYPES) and id(v) not in above[i]:
                 found[2 if not isinstance(v, dict) else 0 if _has_plain_keys(v) else 1].append(i)
         self.plain_dicts, self.others_dicts, self.others = map(_picker, found)
         self.lengths = [len(values[i]) for some in found for i in some]
@@ -123,7 +133,7 @@ class _Level:
         """From now on these very values are expected."""
         self.ids = list(map(id, now))
         for i, known in enumerate(self.expected):
-            if type(known) is _Parts:
+            if type(known) is _StructuralRef:
                 known.level, known.number = self, i
 
     def containers(self, now: Any) -> chain[Any]:
@@ -158,7 +168,7 @@ def _picker(numbers: list[int]) -> Callable[[Any], Any]:
     return itemgetter(*numbers) if numbers else _nothing
 
 
-class Guard:
+class GuardSet:
     """What a capture relies on; `holds()` says whether it is so."""
 
     def __init__(self) -> None:
@@ -171,7 +181,7 @@ class Guard:
 
         # values that are known by their ids
         self.getters: list[Getter] = []  # what they give together is the first level
-        self.levels = [_Level()]
+        self.levels = [_GuardLevel()]
 
         # values that have to be equal: the memory of tensors, whether they need gradients, and
         # dicts of hooks, which are empty
@@ -327,7 +337,7 @@ class Guard:
         while True:
             values = level.expected
             plain, dicts, others = level.find_containers(values, above)
-            below, around = _Level(), []
+            below, around = _GuardLevel(), []
             for numbers, inside in ((plain, dict.values), (dicts, iter), (dicts, dict.values),
                                     (others, iter)):  # fmt: skip
                 for i in numbers:
@@ -351,12 +361,12 @@ class Guard:
 
     def _known(self, value: Any) -> Any:
         """What is known of a value, which is not kept alive if it can be done without."""
-        if isinstance(value, _sources.BOXES):
+        if isinstance(value, _sources.CONTAINER_TYPES):
             return _Type(type(value))
         if isinstance(value, np.generic):
             return _Strong(value)
-        is_made_anew = _sources.parts_of(value) is not None
-        return _Parts(value, self._refer) if is_made_anew else self._refer(value)
+        is_made_anew = _sources.identity_parts(value) is not None
+        return _StructuralRef(value, self._refer) if is_made_anew else self._refer(value)
 
     def _refer(self, x: Any) -> Any:
         """A weak reference; the death of `x` ends the guard. What takes none is kept."""
@@ -440,7 +450,7 @@ class Guard:
             with contextlib.suppress(Exception):
                 if list(get()) == expected:
                     continue
-            self.missed.append((p, Said("as it was"), Said("another")))
+            self.missed.append((p, ValueDescription("as it was"), ValueDescription("another")))
         found = self._compare_levels()
         if self.missed:
             return self._tell()
@@ -466,8 +476,8 @@ class Guard:
             for i in _differ(level, now):
                 if type(level.expected[i]) is _Type:
                     fine = same_types = same_types and type(now[i]) is expected[i]
-                elif type(level.expected[i]) is _Parts:
-                    parts = _sources.parts_of(now[i])
+                elif type(level.expected[i]) is _StructuralRef:
+                    parts = _sources.identity_parts(now[i])
                     fine = level.expected[i].described == _sources.described(parts)
                 else:
                     fine = same(expected[i], now[i])
@@ -482,7 +492,7 @@ class Guard:
                 break
         return found
 
-    def _miss_lengths(self, level: _Level, now: list[Any]) -> None:
+    def _miss_lengths(self, level: _GuardLevel, now: list[Any]) -> None:
         """Note which container has another length, or other keys."""
         for i, n in zip(level.containers(range(len(now))), level.lengths, strict=True):
             try:
@@ -495,7 +505,9 @@ class Guard:
             now_keys = chain.from_iterable(level.plain_dicts(now))
             old, new = next(p for p in zip(level.keys, now_keys, strict=True) if p[0] != p[1])
             source = _source(level.sources[level.plain_dicts(range(len(now)))[0]])
-            self.missed.append((source, Said(f"with {old!r}"), Said(f"with {new!r}")))
+            self.missed.append(
+                (source, ValueDescription(f"with {old!r}"), ValueDescription(f"with {new!r}"))
+            )
 
     def _tell(self) -> bool:
         source, before, now = self.missed[0]
@@ -550,7 +562,7 @@ def _is_read_as_it_lies(group: list[Reading]) -> bool:
     return read is object.__getattribute__ and not any(hasattr(h, "__set__") for h in hidden)
 
 
-def _differ(level: _Level, now: list[Any]) -> Iterable[int]:
+def _differ(level: _GuardLevel, now: list[Any]) -> Iterable[int]:
     """The numbers of the values that are other objects."""
     return compress(range(len(now)), map(ne, map(id, now), level.ids))
 

@@ -24,13 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.capture import sources as _sources
-from pyframe.capture.frames import nested, scan, shown_to
-from pyframe.capture.guards import Guard
+from pyframe.capture.frames import nested, observe_frames, scan
+from pyframe.capture.guards import GuardSet
 from pyframe.capture.origin import is_library, is_ours, line_of
 from pyframe.capture.packages import FORWARD
 from pyframe.capture.sources import ATTR, GLOBAL, MISSING, Source, attributes, contents, same
-from pyframe.capture.tracked import ATOMS, OVERRIDES, Entry, StandIn, TrackedState
-from pyframe.core.sizes import SymbolicSize, number
+from pyframe.capture.tracked import (
+    ATOMIC_TYPES,
+    OVERRIDES,
+    ExternalState,
+    InputPlaceholder,
+    StateAccess,
+)
+from pyframe.core.sizes import SymbolicSize, size_hint
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.tensor import Tensor
 
@@ -38,7 +44,7 @@ Change = tuple[Source, Any, Any]  # where, what lay there before the run, what l
 Effect = tuple[Source, Any]  # where, and what the run has put there
 
 
-class Found(NamedTuple):
+class SideEffects(NamedTuple):
     """What a run did outside."""
 
     refused: str  # why no replay may follow it
@@ -47,10 +53,10 @@ class Found(NamedTuple):
     disturbed: bool = False  # whether another thread has set a dynamic input
 
 
-class Observer(TrackedState):
+class Observer(ExternalState):
     """Sees one run of a function."""
 
-    def __init__(self, fn: Callable[..., Any], stand_ins: dict[Any, StandIn]) -> None:
+    def __init__(self, fn: Callable[..., Any], stand_ins: dict[Any, InputPlaceholder]) -> None:
         """`stand_ins`: what stands in this run for the dynamic inputs, by their sources'
         ids."""
         super().__init__(stand_ins)
@@ -62,7 +68,7 @@ class Observer(TrackedState):
         self.drawn_at: Any = None  # where `random` is first named
         self.asks = ""  # where code asks for types: what stands for a number has another one
         self.after: dict[Any, Any] = {}  # at the end of the run: the values of the dynamic inputs
-        self.steady: list[Entry] = []  # at the end: those that were read and are as they were
+        self.steady: list[StateAccess] = []  # at the end: those that were read and are as they were
         self.drawn_from(random.getstate, "random")
         self.drawn_from(lambda: np.random.get_state(legacy=False), "np.random")
         with self.look_at("the function"):
@@ -128,12 +134,12 @@ class Observer(TrackedState):
         if type(x) is SymbolicScalar:
             return x._hint
         if type(x) is SymbolicSize:
-            return number(x)
+            return size_hint(x)
         if type(x) is SymbolicArray:
             return x.array
         if (not self.stand_ins and not self.numbered) or id(x) in around:
             return x
-        if isinstance(x, (Tensor, type, types.FunctionType, *ATOMS)) or self.has(x):
+        if isinstance(x, (Tensor, type, types.FunctionType, *ATOMIC_TYPES)) or self.has(x):
             return x
         inner = (*around, id(x))
         if isinstance(x, tuple):
@@ -275,14 +281,14 @@ class Observer(TrackedState):
 
     # --- the end: what the run has changed
 
-    def finish(self, result: Any) -> Found:
+    def finish(self, result: Any) -> SideEffects:
         """What the run did outside, once `result` and the capture alone hold what it made."""
-        found = Found("", [], [])
+        found = SideEffects("", [], [])
         with self.look_at("what the run has changed"):
             found = self._finish(result)
         return found._replace(refused=self.refused)
 
-    def _finish(self, result: Any) -> Found:
+    def _finish(self, result: Any) -> SideEffects:
         self._refuse_drawn()
         self._look_at_libraries()
         changed = self._changed_arrays()
@@ -307,7 +313,7 @@ class Observer(TrackedState):
         count = len(self.entries)
         self._meet_strangers(result, [v for _, v in effects])
         self.steady += list(self.entries.values())[count:]
-        return Found(self.refused, changed, effects, disturbed)
+        return SideEffects(self.refused, changed, effects, disturbed)
 
     def _refuse_drawn(self) -> None:
         """Refuse what was drawn, or read to its end, or has another answer now."""
@@ -375,10 +381,14 @@ class Observer(TrackedState):
         todo = [result, effects]
         while todo:
             x = todo.pop()
-            if id(x) in own or isinstance(x, (Tensor, *ATOMS)) or id(x) in self.objects:
+            if id(x) in own or isinstance(x, (Tensor, *ATOMIC_TYPES)) or id(x) in self.objects:
                 continue
             own.add(id(x))
-            todo += contents(x) if isinstance(x, _sources.BOXES) else list(_fields(x).values())
+            todo += (
+                contents(x)
+                if isinstance(x, _sources.CONTAINER_TYPES)
+                else list(_fields(x).values())
+            )
         for ref, names in list(self.strangers.values()):
             x = ref()
             if x is None or id(x) in own:
@@ -400,12 +410,12 @@ class Observer(TrackedState):
         if isinstance(x, types.FunctionType):
             return not x.__closure__ and not x.__defaults__
         return x is MISSING or isinstance(
-            x, (*ATOMS, types.ModuleType, type, types.BuiltinFunctionType)
+            x, (*ATOMIC_TYPES, types.ModuleType, type, types.BuiltinFunctionType)
         )
 
     # --- the end: what a replay relies on
 
-    def guard(self, tensors: list[Tensor], args: set[int]) -> Guard:
+    def guard(self, tensors: list[Tensor], args: set[int]) -> GuardSet:
         """What has to hold before each replay, of `tensors` and of those that were seen; those
         with the ids `args` are given to each replay."""
         opened = set()  # containers of dynamic inputs
@@ -413,7 +423,7 @@ class Observer(TrackedState):
             while source.how == _sources.ITEM:
                 source = source.holder
                 opened.add(source.id())
-        out = Guard()
+        out = GuardSet()
         ran = {id(c) for c in self.codes.values()}
         found: list[tuple[Source, Any]] = []
         for e in self.steady:
@@ -437,7 +447,7 @@ class Observer(TrackedState):
         return out
 
     def _within(
-        self, source: Source, value: Any, opened: set[Any], out: Guard
+        self, source: Source, value: Any, opened: set[Any], out: GuardSet
     ) -> Iterable[tuple[Source, Any]]:
         """A value to be compared; of containers that hold a dynamic input, all else in them."""
         if source.id() not in opened:
@@ -455,7 +465,7 @@ class Observer(TrackedState):
 def observed(o: Observer) -> Iterator[None]:
     """Within it, what this thread runs is shown to `o`."""
     try:
-        with shown_to(o):
+        with observe_frames(o):
             yield
     finally:
         o.close()

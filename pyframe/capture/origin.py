@@ -30,7 +30,7 @@ def _folder(fn: Any, up: int) -> str:
     return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
 
 
-OURS = _folder(_folder, 2)
+PACKAGE_DIR = _folder(_folder, 2)
 _STANDARD = _folder(contextlib.contextmanager, 1)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 DEPENDENCIES = {  # and theirs: a driver's bindings run wherever a value is first needed
@@ -59,8 +59,8 @@ class _Files(dict[str, str]):
     """Whose code a file holds: USER, LIBRARY or IMPURE."""
 
     def __missing__(self, name: str) -> str:
-        if name.startswith(OURS):
-            inner = name[len(OURS) :].replace("\\", "/")
+        if name.startswith(PACKAGE_DIR):
+            inner = name[len(PACKAGE_DIR) :].replace("\\", "/")
             found = next((whose for d, whose in CODE.items() if inner.startswith(d)), LIBRARY)
         elif name.startswith(_NUMPY):
             found = IMPURE if "npyio" in name else LIBRARY
@@ -172,7 +172,7 @@ def line_of(frame: Any) -> Any:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
-_OPTIMIZERS = os.path.join(OURS, *_packages.OPTIMIZERS_CODE.split("/"))
+_OPTIMIZERS = os.path.join(PACKAGE_DIR, *_packages.OPTIMIZERS_CODE.split("/"))
 
 
 def is_optimizers(file: str) -> bool:

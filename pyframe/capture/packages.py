@@ -54,5 +54,5 @@ HOOKS_ON_ALL: list[tuple[dict[str, Any], str]] = []  # the globals and the name 
 PLACES: dict[Any, Any] = {}  # by the code of what runs a program of its own: where its frame is
 
 
-class InDict(property):
+class DictBackedProperty(property):
     """A property of a value that lies in its object's dict under the same name."""

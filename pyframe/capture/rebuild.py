@@ -20,20 +20,20 @@ import numpy as np
 from pyframe.capture.observe import Observer
 from pyframe.capture.sources import attributes, is_plain, reference, slots_of
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
-from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
+from pyframe.core.grad_node import GradNode, NodeHooks, OutputEdge, ReleasedGradNode, is_freed
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
-from pyframe.core.sizes import SymbolicSize, UnfitSizesError, is_symbolic, number, numbers
+from pyframe.core.sizes import DynamicShapeError, SymbolicSize, is_symbolic, size_hint, size_hints
 from pyframe.core.symbolic import SymbolicScalar, evaluate
 from pyframe.tensor import Tensor
-from pyframe.tensor.view_chain import ViewChain, cut
+from pyframe.tensor.view_chain import ViewChain, apply_view_chain
 
 
 class HistoryError(Exception):
     """No replay can make what the function returns, or writes to, or the history of it."""
 
 
-class Call:
+class ReplayContext:
     """One replay: what the makers make results of."""
 
     __slots__ = ("args", "computed", "grads", "history", "tensors")
@@ -46,27 +46,27 @@ class Call:
         self.tensors: dict[int, Tensor] = {}  # results that are made already, by number
 
 
-Maker = Callable[[Call], Any]
-MakerOf = Callable[[Tensor], Maker]  # what makes a tensor of the run in each replay
-Template = Callable[[MakerOf], Maker]
+OutputBuilder = Callable[[ReplayContext], Any]
+MakerOf = Callable[[Tensor], OutputBuilder]  # what makes a tensor of the run in each replay
+OutputRecipe = Callable[[MakerOf], OutputBuilder]
 
 # --- where a tensor comes from
 
 
-class Tensors:
+class TensorBuilders:
     """Where replays take the tensors of a run from. What the run has made, each replay makes once,
     with the base, the history and the creation metadata that it had at the end of the run."""
 
     def __init__(
         self, args: list[Tensor], argument: Collection[Storage], made: dict[Storage, int],
-        born: Collection[int], grads: list[Tensor], history: History,
+        born: Collection[int], grads: list[Tensor], history: TapeRecipe,
     ) -> None:  # fmt: skip
         """`argument`: the memory of the arguments; `made`: what each replay makes anew, by number;
         `born`: the ids of the tensors that the run has made; `grads`: those among them that each
         replay makes anew where they lie."""
         self.args, self.argument, self.made, self.born = args, argument, made, born
         self.history = history
-        self._makers: dict[int, Maker] = {}
+        self._makers: dict[int, OutputBuilder] = {}
         for i, x in reversed(list(enumerate(args))):
             self._makers[id(x)] = lambda call, i=i: call.args[i]  # type: ignore[misc]
         for i, x in enumerate(grads):
@@ -74,7 +74,7 @@ class Tensors:
         self._numbers = itertools.count()
         self._handed: set[int] = set()  # which of `made` is a result as it is
 
-    def __call__(self, x: Tensor) -> Maker:
+    def __call__(self, x: Tensor) -> OutputBuilder:
         """A result, or a leaf that a step of the backward pass leads to."""
         found = self._makers.get(id(x))
         if found is None:
@@ -82,13 +82,13 @@ class Tensors:
             self._makers[id(x)] = found
         return found
 
-    def saved(self, x: Tensor) -> Maker:
+    def saved(self, x: Tensor) -> OutputBuilder:
         """What a step of the backward pass has saved: it needs no base, as nobody writes to it."""
         if id(x) not in self.born or id(x) in self._makers or x._needs_grad:
             return self(x)
         return self._with_history(x, self.memory(x))
 
-    def _made(self, x: Tensor) -> Maker:
+    def _made(self, x: Tensor) -> OutputBuilder:
         base, number = x._base, next(self._numbers)
         if base is None:
             bare = self.memory(x)
@@ -103,7 +103,7 @@ class Tensors:
         extra = self.history.attached(x._hooks)
         behind = 0 if creation is None else x._storage.version - creation.version
 
-        def make(call: Call) -> Tensor:
+        def make(call: ReplayContext) -> Tensor:
             found = call.tensors.get(number)
             if found is None:
                 found = call.tensors[number] = create(call)
@@ -116,21 +116,21 @@ class Tensors:
 
         return make if not _retains(x) else _retaining(make)
 
-    def _with_history(self, x: Tensor, bare: Maker) -> Maker:
+    def _with_history(self, x: Tensor, bare: OutputBuilder) -> OutputBuilder:
         """The tensor that `bare` makes, as the result of a step that the replay has made, or of one
         that is the same in each call."""
         step, node = self.history.number(_step_of(x)), cleared(_step_of(x))
         if step is None and node is None:
             return bare
 
-        def make(call: Call) -> Tensor:
+        def make(call: ReplayContext) -> Tensor:
             found: Tensor = bare(call)
             found._grad_fn = node if step is None else call.history[step]
             return found
 
         return make
 
-    def _of_argument(self, x: Tensor) -> Maker:
+    def _of_argument(self, x: Tensor) -> OutputBuilder:
         """A view of an argument, or of the base that an argument is a view of."""
         for a in self.args:
             n = len(a._view_chain)
@@ -138,7 +138,7 @@ class Tensors:
                 return _cut(self(a), x._view_chain[n:])
         raise HistoryError("returns or keeps a part of an argument's memory that is not its own")
 
-    def memory(self, x: Tensor) -> Maker:
+    def memory(self, x: Tensor) -> OutputBuilder:
         """Another handle on the memory of `x`, without a base or a history."""
         chain, k = x._view_chain, self.made.get(x._storage)
         if x._storage in self.argument:
@@ -157,26 +157,26 @@ class Tensors:
         return lambda call: call.computed[k]
 
 
-def _from_outside(x: Tensor) -> Maker:
+def _from_outside(x: Tensor) -> OutputBuilder:
     """A tensor that was there before the run."""
     ref, again = weakref.ref(x), _from_memory(x)
 
-    def make(call: Call) -> Tensor | None:
+    def make(call: ReplayContext) -> Tensor | None:
         found = ref()
         return again(call) if found is None else found
 
     return make
 
 
-def _from_memory(x: Tensor) -> Maker:
+def _from_memory(x: Tensor) -> OutputBuilder:
     """A handle on memory that was there before the run, or that is the same in each call."""
     ref, chain = weakref.ref(x._storage), x._view_chain
 
-    def make(call: Call) -> Tensor | None:
+    def make(call: ReplayContext) -> Tensor | None:
         storage = ref()
         if storage is None:
             return None
-        found = _dispatch.new(storage.node)
+        found = _dispatch.tensor_from_node(storage.node)
         found._storage = storage
         return _view(found, chain)
 
@@ -185,16 +185,16 @@ def _from_memory(x: Tensor) -> Maker:
 
 def _view(x: Tensor, chain: ViewChain) -> Tensor:
     """What `chain` cuts of `x`, as a tensor without a base."""
-    return cut(x, numbers(chain))._alias() if chain else x
+    return apply_view_chain(x, size_hints(chain))._alias() if chain else x
 
 
-def _cut(whole: Maker, chain: ViewChain) -> Maker:
+def _cut(whole: OutputBuilder, chain: ViewChain) -> OutputBuilder:
     """The view that `chain` cuts of a result, which is its base."""
 
-    def make(call: Call) -> Tensor:
+    def make(call: ReplayContext) -> Tensor:
         x = whole(call)
         with no_grad():  # it is given the history of the run
-            return cut(x, numbers(chain))
+            return apply_view_chain(x, size_hints(chain))
 
     return make
 
@@ -213,10 +213,10 @@ def _retains(x: Tensor) -> bool:
     return extra is not None and extra.retained is not None and extra.retained() is x
 
 
-def _retaining(make: Maker) -> Maker:
+def _retaining(make: OutputBuilder) -> OutputBuilder:
     """What `make` gives keeps its gradient."""
 
-    def retaining(call: Call) -> Tensor:
+    def retaining(call: ReplayContext) -> Tensor:
         x: Tensor = make(call)
         if x._grad_fn is not None:
             x._grad_fn.attach().retained = weakref.ref(x)
@@ -228,7 +228,7 @@ def _retaining(make: Maker) -> Maker:
 # --- what holds the tensors
 
 
-def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
+def template(value: Any, o: Observer, tensors: list[Tensor]) -> OutputRecipe:
     """How replays make a result, or what the run has put somewhere, anew. Collects its tensors.
     HistoryError if no replay can make it."""
     if isinstance(value, Tensor):
@@ -237,7 +237,7 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     if type(value) is SymbolicScalar:
         return lambda maker_of: lambda call: evaluate(value)
     if type(value) is SymbolicSize:
-        return lambda maker_of: lambda call: number(value)
+        return lambda maker_of: lambda call: size_hint(value)
     if o.has(value) or o.is_constant(value):
         ref = reference(value)
         return lambda maker_of: lambda call: ref()
@@ -248,27 +248,27 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     return _object(value, o, tensors)
 
 
-def _sequence(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
+def _sequence(value: Any, o: Observer, tensors: list[Tensor]) -> OutputRecipe:
     kind = type(value)
     inner = [template(v, o, tensors) for v in value]
     build: Any = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else kind
 
-    def fill(maker_of: MakerOf) -> Maker:
+    def fill(maker_of: MakerOf) -> OutputBuilder:
         makers = [t(maker_of) for t in inner]
         return lambda call: build([make(call) for make in makers])
 
     return fill
 
 
-def _refilled(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
+def _refilled(value: Any, o: Observer, tensors: list[Tensor]) -> OutputRecipe:
     inner = template(list(value), o, tensors)
     empty = copy.copy(value)
     empty.clear()
 
-    def fill(maker_of: MakerOf) -> Maker:
+    def fill(maker_of: MakerOf) -> OutputBuilder:
         items = inner(maker_of)
 
-        def make(call: Call) -> Any:
+        def make(call: ReplayContext) -> Any:
             out: Any = copy.copy(empty)
             (out.update if isinstance(out, set) else out.extend)(items(call))
             return out
@@ -278,7 +278,7 @@ def _refilled(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     return fill
 
 
-def _object(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
+def _object(value: Any, o: Observer, tensors: list[Tensor]) -> OutputRecipe:
     """A dict, or an object that is nothing but its attributes and slots."""
     slots = slots_of(value)
     own = value if isinstance(value, dict) else attributes(value)
@@ -292,11 +292,11 @@ def _object(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     for k in held:
         object.__setattr__(blank, k, None)
 
-    def fill(maker_of: MakerOf) -> Maker:
+    def fill(maker_of: MakerOf) -> OutputBuilder:
         item_makers = {k: t(maker_of) for k, t in items.items()}
         slot_makers = {k: t(maker_of) for k, t in held.items()}
 
-        def make(call: Call) -> Any:
+        def make(call: ReplayContext) -> Any:
             out = copy.copy(blank)
             space(out).update({k: m(call) for k, m in item_makers.items()})
             for k, m in slot_makers.items():
@@ -356,11 +356,11 @@ def saved_by(n: GradNode) -> Iterator[tuple[Tensor, int]]:
 
 def at_present(context: dict[str, Any]) -> dict[str, Any]:
     """What a Function's forward has set, with numbers for sizes that change."""
-    return {k: v.at_present() if hasattr(type(v), "at_present") else numbers(v)
+    return {k: v.at_present() if hasattr(type(v), "at_present") else size_hints(v)
             for k, v in context.items()}  # fmt: skip
 
 
-class History:
+class TapeRecipe:
     """The steps that replays make, by number, and the arguments that they lead to."""
 
     def __init__(self, tensors: list[Tensor], first: int, args: list[Tensor], o: Observer) -> None:
@@ -373,17 +373,17 @@ class History:
         """UnfitSizesError where a step may hold sizes that change, which nobody finds."""
         for n in self.steps:
             if n.saved is not None and not n.sized and is_symbolic(n.specs):
-                raise UnfitSizesError("it returns the result of a Function of sizes that change")
+                raise DynamicShapeError("it returns the result of a Function of sizes that change")
 
     def number(self, n: Any) -> int | None:
         """Which step of a replay `n` is; None if it is not one that replays make."""
         return self._number.get(id(n))
 
-    def makers(self, tensors: Tensors) -> list[Maker]:
+    def makers(self, tensors: TensorBuilders) -> list[OutputBuilder]:
         """What makes each step, where tensors are made by `tensors`."""
         return [self._maker(k, n, tensors) for k, n in enumerate(self.steps)]
 
-    def _edge(self, e: Any, tensors: Tensors) -> Maker:
+    def _edge(self, e: Any, tensors: TensorBuilders) -> OutputBuilder:
         """Where a step leads: to a step before it, to an argument or what that was computed by, to
         a leaf, or to nothing."""
         k = self._number.get(id(e))
@@ -397,34 +397,36 @@ class History:
         e = cleared(e)
         return lambda call: e
 
-    def _saved(self, k: int, e: Any, tensors: Tensors) -> Maker:
+    def _saved(self, k: int, e: Any, tensors: TensorBuilders) -> OutputBuilder:
         """What step `k` has saved: a number, or a tensor with its version. One that was written to
         since is refused as in the run, whoever made it."""
         if type(e) is not tuple:
-            return lambda call: number(evaluate(e))
+            return lambda call: size_hint(evaluate(e))
         x, behind, rest = e[0], e[0]._storage.version - e[1], e[2:]
         step = None if behind else self.number(_step_of(x))
         if step is not None and step >= k:
             raise HistoryError("has saved a tensor for backward that it gave another history")
         make = tensors.memory(x) if behind else tensors.saved(x)
 
-        def save(call: Call) -> Any:
+        def save(call: ReplayContext) -> Any:
             found = make(call)
             return found, found._storage.version - behind, *rest
 
         return save
 
-    def _maker(self, k: int, n: GradNode, tensors: Tensors) -> Maker:
+    def _maker(self, k: int, n: GradNode, tensors: TensorBuilders) -> OutputBuilder:
         if is_freed(n):
             ends = _behind(n, self.first)  # but for leaves of the run's, which nobody has
             kept = [e for e in ends if not (isinstance(e, Tensor) and id(e) in tensors.born)]
             freed_edges, name = [self._edge(e, tensors) for e in kept], n.name()
-            return lambda call: Freed(name, [e(call) for e in freed_edges], _grad_node.next_seq())
+            return lambda call: ReleasedGradNode(
+                name, [e(call) for e in freed_edges], _grad_node.next_seq()
+            )
         extra = self.attached(n.extra)
-        if isinstance(n, Port):
+        if isinstance(n, OutputEdge):
             node, index = self._edge(n.edges[0], tensors), n.index
 
-            def port(call: Call) -> GradNode:
+            def port(call: ReplayContext) -> GradNode:
                 out: GradNode = node(call).port(index)
                 out.extra = None if extra is None else extra()
                 return out
@@ -437,12 +439,12 @@ class History:
         edges = [self._edge(e, tensors) for e in n.edges]
         saved, freed = [self._saved(k, e, tensors) for e in n.saved or ()], n.saved is None
 
-        def make(call: Call) -> GradNode:
+        def make(call: ReplayContext) -> GradNode:
             out = kind.__new__(kind)
             out.seq, out.op, out.attrs = _grad_node.next_seq(), op, attrs
             out.specs, out.extra = specs, None if extra is None else extra()
             if changes:
-                out.attrs, out.specs = numbers(attrs), numbers(specs)
+                out.attrs, out.specs = size_hints(attrs), size_hints(specs)
             out.edges = [edge(call) for edge in edges]
             if context:
                 now = at_present(context) if changes else context
@@ -452,7 +454,7 @@ class History:
 
         return make
 
-    def attached(self, extra: Attached | None) -> Callable[[], Attached] | None:
+    def attached(self, extra: NodeHooks | None) -> Callable[[], NodeHooks] | None:
         """What makes anew what the run has hung on a step or a leaf. HistoryError for a hook that
         the run has made, as that may hold what is this run's alone."""
         if extra is None:
@@ -466,8 +468,8 @@ class History:
         hooks = {kind: tuple(getattr(extra, kind)) for kind in kinds}
         notes, trace = dict(extra.metadata), extra.trace
 
-        def make() -> Attached:
-            out = Attached()
+        def make() -> NodeHooks:
+            out = NodeHooks()
             for kind, some in hooks.items():
                 setattr(out, kind, list(some))
             out.metadata, out.trace = dict(notes), trace
@@ -479,4 +481,4 @@ class History:
 def cleared(n: Any) -> Any:
     """A step from before the run without the leaves that it has led to, if it is freed; any other
     one as it is."""
-    return Freed(n.name(), [], n.seq) if isinstance(n, GradNode) and is_freed(n) else n
+    return ReleasedGradNode(n.name(), [], n.seq) if isinstance(n, GradNode) and is_freed(n) else n

@@ -15,16 +15,16 @@ import numpy as np
 
 from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
-from pyframe.capture.capture import GRAD, Capture, hosted, renew
+from pyframe.capture.capture import GRAD, Capture, hosted, refresh_tensors
 from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
-from pyframe.capture.guards import Guard
+from pyframe.capture.guards import GuardSet
 from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import (
-    Call,
-    History,
     HistoryError,
-    Maker,
-    Tensors,
+    OutputBuilder,
+    ReplayContext,
+    TapeRecipe,
+    TensorBuilders,
     at_present,
     saved_by,
     template,
@@ -34,10 +34,10 @@ from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import flush
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
+from pyframe.core.node import NO_VERSION, Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.sizes import Sizes, is_symbolic, numbers
-from pyframe.ops.api.deferred import Checks
+from pyframe.core.sizes import ShapeEnv, is_symbolic, size_hints
+from pyframe.ops.api.deferred import DeferredAsserts
 from pyframe.tensor import Tensor
 
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
@@ -57,10 +57,10 @@ class BadIndexError(Exception):
     """An index is out of range, and nothing was computed yet: run eagerly, it says which one."""
 
 
-class ValueChecks:
+class RuntimeAsserts:
     """What checks of values on the CPU found, which a flag tells after the run."""
 
-    def __init__(self, checks: Checks | None, early: bool) -> None:
+    def __init__(self, checks: DeferredAsserts | None, early: bool) -> None:
         """`early`: they are computed before all else, as they take little."""
         self.checks, self.early = checks, early
 
@@ -91,7 +91,7 @@ class Replay:
 
     # what is computed: executables for each device, in the order in which they run
     executables: list[Executable]
-    checks: ValueChecks
+    checks: RuntimeAsserts
     specs: list[tuple[Any, Any, Any]]  # shape, dtype, device of what each run makes anew
     versions: list[tuple[int, int]]  # of what the run writes to: a number in `specs`, the version
 
@@ -104,16 +104,16 @@ class Replay:
     argument_grads: list[tuple[int, Any]]  # arguments, and what their .grad has to be
 
     # what is returned, and put somewhere outside
-    history: list[Maker]
-    result: Maker
-    effects: list[tuple[Source, Maker]]
-    given: list[tuple[Maker, Maker]]  # leaves, and the .grad that they get
+    history: list[OutputBuilder]
+    result: OutputBuilder
+    effects: list[tuple[Source, OutputBuilder]]
+    given: list[tuple[OutputBuilder, OutputBuilder]]  # leaves, and the .grad that they get
 
-    guard: Guard  # what is relied on
+    guard: GuardSet  # what is relied on
     constants: dict[int, Storage]  # tensors made of the host's data, which executables read
     locks: tuple[Any, ...]  # of state that other threads write to as well, as random counters
     hits: int = 0
-    sizes: Sizes | None = None  # those that change, and what they are in this replay
+    sizes: ShapeEnv | None = None  # those that change, and what they are in this replay
     now: tuple[int, ...] = ()
     views: Sequence[int] = ()  # arguments that are views here, and were none in the capture
     on_device: bool = field(init=False)
@@ -128,12 +128,12 @@ class Replay:
         self.sizes.set(now)
         bound = {id(e): e.at_present() for e in self.executables}
         return replace(
-            self, executables=[*bound.values()], specs=numbers(self.specs), now=now, hits=0,
+            self, executables=[*bound.values()], specs=size_hints(self.specs), now=now, hits=0,
             views=sorted(views - before), copied=sorted(views) if self.on_device else [],
             reread=[(bound[id(e)], st, array) for e, st, array in self.reread],
         )  # fmt: skip
 
-    def ready(self, args: list[Tensor], trusted: Guard | None = None) -> bool:
+    def ready(self, args: list[Tensor], trusted: GuardSet | None = None) -> bool:
         """Whether all that the call relies on holds, so that it may run; `guard` says what not. It
         is not asked where it is `trusted`, and all that it looks at lives."""
         for x, before in zip(args, self.found_outside, strict=True):
@@ -209,7 +209,7 @@ class Replay:
         """Let everyone see what was written; executables have written to memory from outside."""
         for storage, times in self.written:  # as `Storage.wrote`, without a call for each
             storage.writes += 1
-            if storage.version != UNCOUNTED:
+            if storage.version != NO_VERSION:
                 storage.version += times
         for k, i, times in self.overwritten:
             storage = args[i]._storage
@@ -222,10 +222,10 @@ class Replay:
 
     def _results(self, args: list[Tensor], data: list[Any]) -> Any:
         """Put the effects in their places, and return the result."""
-        call = Call(args, self.grads)
+        call = ReplayContext(args, self.grads)
         for (shape, dtype, device), d in zip(self.specs, data, strict=True):
             node = Node(None, (), (), shape, dtype, device, d)
-            call.computed.append(_dispatch.new(node))
+            call.computed.append(_dispatch.tensor_from_node(node))
         for k, version in self.versions:
             call.computed[k]._storage.version = version
         for make in self.history:
@@ -263,12 +263,12 @@ class CapturedRun:
     chains: list[tuple[Any, ...]]  # their memory, how they lay in it, whether they required grad
     result: Any
     effects: list[tuple[Source, Any]]  # what it has put where outside
-    sizes: Sizes | None = None  # those that change
+    sizes: ShapeEnv | None = None  # those that change
     started: bool = False  # whether some of it is computed
     returned: list[Tensor] = field(default_factory=list)  # tensors that are results, or kept
 
 
-class Roles(NamedTuple):
+class StorageRoles(NamedTuple):
     """What each piece of memory is to a call."""
 
     argument: dict[Storage, int]  # the number of the argument that it is of
@@ -287,7 +287,7 @@ def replay_of(run: CapturedRun) -> Replay:
     _refuse_new_tensors(capture, returned)
     grads = _grads(run, returned)
     with capture.recording():  # views of what was written to may have another history now
-        history = History(returned, capture.first, args, run.observer)
+        history = TapeRecipe(returned, capture.first, args, run.observer)
         if run.sizes is not None:
             history.check_sizes()
     saved = [x for n in history.steps for x, _ in saved_by(n)]
@@ -303,7 +303,7 @@ def replay_of(run: CapturedRun) -> Replay:
     overwritten = [(k, roles.argument[s], _writes(capture, s)) for s, k in made.items()
                    if s in roles.argument]  # fmt: skip
     specs = [(s.node.shape, s.node.dtype, s.node.device) for s in made]
-    usual = UNCOUNTED if mode.inference else 0
+    usual = NO_VERSION if mode.inference else 0
     versions = [(k, s.version) for s, k in made.items()
                 if s.version != usual and s not in roles.argument]  # fmt: skip
     for s, i in roles.argument.items():
@@ -312,7 +312,7 @@ def replay_of(run: CapturedRun) -> Replay:
             s.writes += 1  # views have looked at the node that was recorded
 
     stay = [grad for _, grad in grads.stay]
-    tensors = Tensors(args, roles.argument, made, capture.born, stay, history)
+    tensors = TensorBuilders(args, roles.argument, made, capture.born, stay, history)
     result, *values = [fill(tensors) for fill in templates]
     effects = [(source.let_go(), v) for (source, _), v in zip(run.effects, values, strict=True)]
     given = [(tensors(leaf), _NONE if g is None else tensors(g)) for leaf, g in grads.given]
@@ -325,7 +325,7 @@ def replay_of(run: CapturedRun) -> Replay:
     read = sorted({a.argument for e in executables for a in e.arguments if not a.whole})
     if run.sizes is not None:
         settle_sizes(capture, returned)
-    renew(capture)
+    refresh_tensors(capture)
     return Replay(
         found_outside=[id(x._storage) if id(x._storage) in outside else 0 for x in args],
         outside=outside, copied=[i for i in read if is_copied(args[i])], reread=reread,
@@ -347,10 +347,10 @@ def finish(run: CapturedRun) -> None:
 def settle_sizes(capture: Capture, tensors: Sequence[Tensor] = ()) -> None:
     """Let the tensors of the run, and what leads back from `tensors`, have numbers for sizes."""
     for s in [s for s in map(call, capture.pending) if s is not None]:
-        s.node.shape = numbers(s.node.shape)
+        s.node.shape = size_hints(s.node.shape)
     for x in [x for x in map(call, capture.handles) if x is not None]:
         node = x._node
-        node.shape, x._view_chain = numbers(node.shape), numbers(x._view_chain)
+        node.shape, x._view_chain = size_hints(node.shape), size_hints(x._view_chain)
     stack: list[Any] = [x._grad_fn for x in tensors]
     seen: set[int] = set()
     while stack:
@@ -361,12 +361,12 @@ def settle_sizes(capture: Capture, tensors: Sequence[Tensor] = ()) -> None:
         stack += n.edges
         for name in ("specs", "saved", "attrs"):
             if hasattr(n, name):
-                setattr(n, name, numbers(getattr(n, name)))
+                setattr(n, name, size_hints(getattr(n, name)))
         if hasattr(n, "__dict__"):  # of a Function
             vars(n).update(at_present(vars(n)))
 
 
-def _NONE(call: Call) -> None:  # noqa: N802
+def _NONE(call: ReplayContext) -> None:  # noqa: N802
     """Makes the .grad of a leaf that has none at the end of the run."""
 
 
@@ -446,7 +446,7 @@ def _compute_constants(capture: Capture, tensors: list[Tensor]) -> None:
     for x in tensors:
         if id(x._storage) in capture.constants and x._storage.node.data is not None:
             capture.copy(x._storage)
-            capture.touched(x)
+            capture.on_alias_changed(x)
 
 
 def _outside(run: CapturedRun) -> set[int]:
@@ -465,7 +465,7 @@ def _offsets_matter(run: CapturedRun) -> bool:
     return bool(views) and (run.capture.asked_offsets or written)
 
 
-def _roles(run: CapturedRun, results: list[Tensor], grads: Grads) -> Roles:
+def _roles(run: CapturedRun, results: list[Tensor], grads: Grads) -> StorageRoles:
     """What each memory is to the call; `results` includes what its history has saved."""
     capture = run.capture
     argument = {x._storage: i for i, x in enumerate(run.args)}
@@ -473,14 +473,14 @@ def _roles(run: CapturedRun, results: list[Tensor], grads: Grads) -> Roles:
     kept = {g._storage for _, g in grads.stay}
     kept |= {s for s, _ in capture.replaced()} - argument.keys()
     fresh = ({x._storage for x in results} | argument.keys()) & set(roots)
-    return Roles(argument, fresh - kept, roots)
+    return StorageRoles(argument, fresh - kept, roots)
 
 
-def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueChecks]:
+def _first_run(run: CapturedRun, roles: StorageRoles) -> tuple[list[Executable], RuntimeAsserts]:
     """The executables of the call, one for each device, and what they check. Each runs once."""
     capture = run.capture
     if any(shares and i in capture.written for i, (_, _, shares) in capture.reread.items()):
-        raise _executable.FixedError("an array that is written to: it needs")
+        raise _executable.SpecializedNumberError("an array that is written to: it needs")
     argument_of: dict[Node, tuple[int, bool]] = {}  # an argument, and whether it is its storage's
     for i, (own, whole) in enumerate(run.before):
         if own.data is not None:
@@ -500,7 +500,7 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
     if len(groups.keys() - {"checks"}) > 1:  # one may read what another has written over
         capture.apart = set()
     checked = capture.checks if any(s is flag for s in roles.roots) else None
-    checks = ValueChecks(checked, "checks" in groups)
+    checks = RuntimeAsserts(checked, "checks" in groups)
     executables: list[Executable] = []
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
         for executable in _executables(capture, group, argument_of, roles.fresh):
@@ -521,9 +521,9 @@ def _executables(
     works = hosted([s.node for s in roots])
     if works:
         capture.apart = set()
-        from pyframe.capture.stages import staged  # what only several processes need
+        from pyframe.capture.stages import split_at_host_ops  # what only several processes need
 
-        yield from staged(capture, roots, works, argument_of, fresh)
+        yield from split_at_host_ops(capture, roots, works, argument_of, fresh)
         return
     kind: type[Executable] = DeviceExecutable
     if roots[0].node.device.kind == "cpu":
@@ -535,7 +535,7 @@ def _is_small(n: Node) -> bool:
     """Whether `n` takes little to compute apart from all else."""
     order = toposort([n])
     return len(order) < 100 and not any(
-        m.data is None and m.op is not CONST and m.op.kind == _op.ROUTINE  # type: ignore[union-attr]
+        m.data is None and m.op is not CONST and m.op.kind == _op.EXTERN  # type: ignore[union-attr]
         for m in order
     )
 
@@ -545,7 +545,9 @@ def _writes(capture: Capture, s: Storage) -> int:
     return s.version - capture.versions.get(id(s), s.version)
 
 
-def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[tuple[Storage, int]]:
+def _written(
+    capture: Capture, roles: StorageRoles, stay: list[Tensor]
+) -> list[tuple[Storage, int]]:
     """The memory from outside that each call writes to."""
     out = {s: _writes(capture, s) for s, _ in capture.replaced() if s not in roles.argument}
     for g in stay:  # made anew in the same memory, of which a view may know the old value
@@ -554,7 +556,7 @@ def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[tuple[S
     return list(out.items())
 
 
-def _guard(run: CapturedRun, executables: list[Executable], given: set[int]) -> Guard:
+def _guard(run: CapturedRun, executables: list[Executable], given: set[int]) -> GuardSet:
     """What the call relies on, besides the tensors with the ids `given`, its arguments. The capture
     lets go of what it has seen, as some tensors were only handles of the run."""
     capture = run.capture

@@ -22,7 +22,7 @@ MISSING: Any = type("missing", (), {"__repr__": lambda self: "missing"})()
 # source; from a context variable. The dicts of a Module (MEMBERS) are read like those of objects.
 ATTR, SLOT, GLOBAL, CELL, ITEM, VAR = "attribute", "slot", "global", "cell", "item", "context"
 
-BOXES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
+CONTAINER_TYPES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
 
 
 class Source:
@@ -197,11 +197,11 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if kind is complex or isinstance(a, np.generic):
         return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
-    parts = parts_of(a)
-    return parts is not None and described(parts) == described(parts_of(b))
+    parts = identity_parts(a)
+    return parts is not None and described(parts) == described(identity_parts(b))
 
 
-def parts_of(x: Any) -> tuple[Any, ...] | None:
+def identity_parts(x: Any) -> tuple[Any, ...] | None:
     """What makes a view or a bound method what it is: one that is made anew of the same parts is
     as good. None for all else."""
     if type(x) is types.MethodType:
@@ -216,20 +216,20 @@ def described(parts: Any) -> Any:
     return parts and [p if isinstance(p, (bool, tuple)) else id(p) for p in parts]
 
 
-class Said(str):
+class ValueDescription(str):
     """What is said of a value, in the place of the value."""
 
     __slots__ = ()
 
 
-def entries(n: int) -> Said:
+def entries(n: int) -> ValueDescription:
     """How much a container holds."""
-    return Said(f"{n} {'entry' if n == 1 else 'entries'}")
+    return ValueDescription(f"{n} {'entry' if n == 1 else 'entries'}")
 
 
 def shown(x: Any) -> str:
     """A value in a message."""
-    if isinstance(x, Said):
+    if isinstance(x, ValueDescription):
         return str(x)
     if isinstance(x, Tensor):
         known = not hasattr(type(x), SHAPELESS)
@@ -237,6 +237,6 @@ def shown(x: Any) -> str:
     if isinstance(x, (int, float, complex, str, bytes, type(None), np.generic)) or x is MISSING:
         text = repr(x)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    if isinstance(x, BOXES):
+    if isinstance(x, CONTAINER_TYPES):
         return f"a {type(x).__name__} of {len(x)}"
     return getattr(x, "__qualname__", None) or f"a {type(x).__name__}"

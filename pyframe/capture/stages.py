@@ -12,7 +12,7 @@ from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 
 
-class HostWork:
+class HostStep:
     """What the host computes between two Programs; stands among Executables."""
 
     program = None
@@ -46,7 +46,7 @@ class HostWork:
         self.node.data, self.node.inputs = self.data, ()
 
 
-def staged(
+def split_at_host_ops(
     capture: Capture, roots: list[Storage], works: list[Node], argument_of: Any,
     fresh: set[Storage],
 ) -> Iterator[Any]:  # fmt: skip
@@ -79,7 +79,7 @@ def staged(
     built: list[DeviceExecutable] = []
     for k in range(max(level.values()) + 1):
         for w in [w for w in works if level[w] == k]:
-            yield HostWork(w, [s for s in roots if s.node is w])
+            yield HostStep(w, [s for s in roots if s.node is w])
         mine = [s for s in [*roots, *kept] if level[s.node] == k and s.node not in works]
         if mine:
             new = DeviceExecutable(capture, mine, argument_of, fresh)

@@ -2,7 +2,7 @@
 
 Whatever the globals, cells and arguments of a user's code lead to lies outside. Containers are
 known by what they hold. The classes of other objects tell of each attribute that is read or set,
-whoever reads it (`TrackedState._hook`). So what is known is what was read in this run, and no
+whoever reads it (`ExternalState._hook`). So what is known is what was read in this run, and no
 more, but for containers.
 """
 
@@ -39,11 +39,11 @@ from pyframe.core.sizes import SymbolicSize
 from pyframe.core.symbolic import SymbolicScalar
 from pyframe.tensor import Tensor
 
-MOST = 20_000  # values that a replay may look at
-SMALL = 1 << 16  # bytes of an array that a replay may compare
+MAX_GUARDED_VALUES = 20_000  # values that a replay may look at
+MAX_COMPARED_BYTES = 1 << 16  # bytes of an array that a replay may compare
 
 # What does not change: it is known by its value, or as a whole.
-ATOMS = (
+ATOMIC_TYPES = (
     int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype,
     np.ufunc, dt.dtype, Device, types.CodeType, enum.Enum, property,
 )  # fmt: skip
@@ -52,7 +52,7 @@ OVERRIDES = {"__getattribute__", "__setattr__", "__delattr__"}  # as classes are
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
-class Entry:
+class StateAccess:
     """A Source, what lay there before, and whether that was read (or just written over)."""
 
     __slots__ = ("before", "read", "source")
@@ -61,7 +61,7 @@ class Entry:
         self.source, self.before, self.read = source, before, read
 
 
-class StandIn(NamedTuple):
+class InputPlaceholder(NamedTuple):
     """What stands for a dynamic input while a function is captured."""
 
     source: Source
@@ -69,7 +69,7 @@ class StandIn(NamedTuple):
     value: Any
 
 
-class Box(NamedTuple):
+class TrackedContainer(NamedTuple):
     """A container that lies outside."""
 
     box: Any
@@ -95,10 +95,10 @@ class KnownGenerator(NamedTuple):
     line: Any
 
 
-class TrackedState:
+class ExternalState:
     """What is known to lie outside. Objects are known by their ids, and kept alive for the run."""
 
-    def __init__(self, stand_ins: dict[Any, StandIn]) -> None:
+    def __init__(self, stand_ins: dict[Any, InputPlaceholder]) -> None:
         """`stand_ins`: what stands in this run for the dynamic inputs, by their sources'
         ids."""
         self.stand_ins = stand_ins
@@ -110,8 +110,8 @@ class TrackedState:
         # what there is
         self.objects: dict[int, Any] = {}
         self.names: dict[int, str] = {}  # of the objects, for people
-        self.entries: dict[Any, Entry] = {}  # by the ids of sources
-        self.boxes: dict[int, Box] = {}
+        self.entries: dict[Any, StateAccess] = {}  # by the ids of sources
+        self.boxes: dict[int, TrackedContainer] = {}
         self.arrays: dict[int, KnownArray] = {}
         # but for arguments: each, and how it looked when it was found
         self.tensors: dict[int, tuple[Tensor, Any, bool]] = {}
@@ -177,7 +177,7 @@ class TrackedState:
         if entry is None:
             if number in self.stand_ins:
                 return value
-            entry = self.entries[number] = Entry(source, value, read)
+            entry = self.entries[number] = StateAccess(source, value, read)
             self.count += 1
         elif read and not entry.read and how in (GLOBAL, CELL):  # in which order is not known
             entry.read = True
@@ -189,7 +189,9 @@ class TrackedState:
         """Something lies outside, at a source: see what is read of it from now on."""
         if x is MISSING or type(x) in (SymbolicScalar, SymbolicSize):
             return
-        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _sources.is_python(type(x))):
+        if isinstance(x, ATOMIC_TYPES) and not (
+            isinstance(x, enum.Enum) and _sources.is_python(type(x))
+        ):
             return
         if source is not None and source.id() in self.stand_ins:
             return
@@ -199,7 +201,7 @@ class TrackedState:
             return
         self.objects[id(x)] = x
         self.names[id(x)] = name
-        if isinstance(x, _sources.BOXES):
+        if isinstance(x, _sources.CONTAINER_TYPES):
             self._box(x, name, source)
             if type(x).__module__ in ("builtins", "collections"):
                 return
@@ -273,14 +275,14 @@ class TrackedState:
         """Something made in C that holds values or gives them: know those. Else False."""
         line = source.line if source else self.line
         if isinstance(x, np.ndarray):
-            small = x.nbytes <= SMALL and not x.dtype.hasobject
+            small = x.nbytes <= MAX_COMPARED_BYTES and not x.dtype.hasobject
             source = source or Source(GLOBAL, {}, None, name, self.line)
             self.arrays[id(x)] = KnownArray(x, x.tobytes() if small else None, source)
         elif isinstance(x, _GENERATORS):
             self.line = line
             self.drawn_from(functools.partial(_state, x), name)
         elif (known := _bytes_of(x)) is not None:
-            if len(known) > SMALL:
+            if len(known) > MAX_COMPARED_BYTES:
                 self.refuse(f"reads {name}, which is too large to look at before each replay")
             self.ask(functools.partial(_bytes_of, x), name)
         elif isinstance(x, types.MappingProxyType):
@@ -303,13 +305,13 @@ class TrackedState:
     def _box(self, x: Any, name: str, source: Source | None) -> None:
         """A container: its contents are known from now on."""
         inside = contents(x)
-        self.boxes[id(x)] = Box(x, inside, source, self.line)
+        self.boxes[id(x)] = TrackedContainer(x, inside, source, self.line)
         self.count += len(inside)
-        if self.count > MOST:
+        if self.count > MAX_GUARDED_VALUES:
             self.refuse(f"reads {name}, in which too much lies to look at before each replay")
             return
         for i, v in enumerate(inside):
-            if not isinstance(v, ATOMS) or isinstance(v, enum.Enum):
+            if not isinstance(v, ATOMIC_TYPES) or isinstance(v, enum.Enum):
                 key = _sources.key_at(x, i, len(inside))
                 inner = _sources.item_of(source, key) if source else None
                 self.discover(v, _sources.item_name(name, key), inner)
@@ -512,7 +514,7 @@ class TrackedState:
         """An attribute is about to be read, or set, by the caller's caller."""
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
-        ours = file.startswith(origin.OURS) and origin.FILES[file] != _packages.USER
+        ours = file.startswith(origin.PACKAGE_DIR) and origin.FILES[file] != _packages.USER
         whole = name == "__dict__" and frame.f_code.co_name != "__dir__"
         if ours and (whole or origin.is_optimizers(file)):  # is told in other ways
             return
@@ -561,7 +563,7 @@ class TrackedState:
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._touch_in_class(where, name)
-            if type(found) is not _packages.InDict:
+            if type(found) is not _packages.DictBackedProperty:
                 return
             if mode.training is not None and (read or id(x) in mode.training):
                 return  # the mode of a module, which itself tells of it in an evaluation

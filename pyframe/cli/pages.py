@@ -71,12 +71,12 @@ def _without_program(args: argparse.Namespace, example: str) -> None:
 
 def _serve(args: argparse.Namespace) -> int:
     from pyframe import serve
-    from pyframe.web.source import Program, ProgramError
+    from pyframe.web.source import PageProgram, ProgramError
 
     program = None
     if args.program:
         with telling(ProgramError):
-            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+            program = PageProgram(args.program, args.data, args.weights, serve.DATASETS)
     else:
         _without_program(args, "pyframe serve my_model.py {} …")
     return serve.serve(args.host, args.port, program, allow=args.allow, open_browser=args.open)
@@ -228,7 +228,7 @@ def _check_onnx(args: argparse.Namespace) -> None:
 def _export_python(args: argparse.Namespace) -> int:
     from pyframe import serve
     from pyframe.web import offline, site
-    from pyframe.web.source import Program, ProgramError
+    from pyframe.web.source import PageProgram, ProgramError
 
     for name in ("no_train", "no_data", "no_cpu", "single"):
         if getattr(args, name):
@@ -249,7 +249,7 @@ def _export_python(args: argparse.Namespace) -> int:
             _without_program(args, "pyframe export my_model.py")
             page = site.embed(args.to, args.cdn, args.url or "")
         else:
-            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+            program = PageProgram(args.program, args.data, args.weights, serve.DATASETS)
             page = site.export(program, args.to, args.cdn)
             if args.offline:
                 offline.keep(page)

@@ -26,7 +26,7 @@ from pyframe.io.files import beginning
 
 DTYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}  # safetensors'
 
-MOST = 20  # values that are listed
+MAX_LISTED = 20  # values that are listed
 
 
 def add(commands: Any) -> None:
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """A tensor in a file."""
 
     name: str
@@ -72,7 +72,7 @@ class Contents(NamedTuple):
 
     format: str
     files: dict[str, int]  # bytes of each
-    entries: list[Stored]
+    entries: list[StoredTensor]
     metadata: dict[str, str]
     others: dict[str, str]  # the repr of everything but tensors
 
@@ -108,7 +108,7 @@ def contents(path: str) -> Contents:
 
     if kind(path) == "safetensors":
         d = safetensors.describe(path)
-        entries = [Stored(name, t.shape, dtype_name(t.dtype), t.nbytes, t.file)
+        entries = [StoredTensor(name, t.shape, dtype_name(t.dtype), t.nbytes, t.file)
                    for name, t in d.tensors.items()]  # fmt: skip
         return Contents("safetensors", d.files, entries, d.metadata, {})
     name, size = os.path.basename(path), os.path.getsize(path)
@@ -116,7 +116,9 @@ def contents(path: str) -> Contents:
     read = npz.outline if kind(path) == "npz" else pt.outline
     for key, value in named(read(path)):
         if isinstance(value, pf.Tensor):
-            entries.append(Stored(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
+            entries.append(
+                StoredTensor(key, tuple(value.shape), value.dtype.name, value.nbytes, name)
+            )
         else:
             others[key] = f"{value!r:.60}"
     return Contents(kind(path), {name: size}, entries, {}, others)
@@ -134,7 +136,7 @@ def dtype_name(stored: str) -> str:
     return f"{DTYPES[found[1]]}{found[2]}{found[3].lower()}" if found else stored.lower()
 
 
-def by_dtype(entries: list[Stored]) -> dict[str, dict[str, int]]:
+def by_dtype(entries: list[StoredTensor]) -> dict[str, dict[str, int]]:
     """Tensors, parameters and bytes of each dtype, the most bytes first."""
     found: dict[str, dict[str, int]] = {}
     for e in entries:
@@ -170,14 +172,14 @@ class Level(NamedTuple):
     """A level of the names."""
 
     children: dict[str, Level]
-    entries: list[Stored]  # of it and of all below
+    entries: list[StoredTensor]  # of it and of all below
 
     @property
     def is_tensor(self) -> bool:
         return not self.children
 
 
-def tree(entries: list[Stored]) -> Level:
+def tree(entries: list[StoredTensor]) -> Level:
     """The tensors by the parts of their names, each level in the order of the file."""
     root = Level({}, [])
     for e in entries:
@@ -222,8 +224,13 @@ def lines(path: str, found: Contents, depth: int | None) -> list[str]:
     for title, texts in (("metadata", found.metadata), ("other values", found.others)):
         if texts:
             shown = [f"  {key}: {text}" for key, text in texts.items()]
-            more = f"  … {len(shown) - MOST} more, which --json lists"
-            out += ["", f"{title}:", *shown[:MOST], *([more] if len(shown) > MOST else [])]
+            more = f"  … {len(shown) - MAX_LISTED} more, which --json lists"
+            out += [
+                "",
+                f"{title}:",
+                *shown[:MAX_LISTED],
+                *([more] if len(shown) > MAX_LISTED else []),
+            ]
     return out
 
 

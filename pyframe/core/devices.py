@@ -36,7 +36,7 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 _opening = locks.lock()
 
 
-class Opener:
+class DeviceFactory:
     """How the devices of one type are opened, and what that takes where Python can't block.
     `register` takes one: this module knows no backend."""
 
@@ -54,16 +54,16 @@ class Opener:
 
     def wait(self, coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
         """Run a coroutine that reads values to its end from blocking code."""
-        return by_hand(coroutine, twin)
+        return run_sync(coroutine, twin)
 
     async def reopen(self) -> None:
         """Prepare to open a device that was lost, where that has to be awaited."""
 
 
-_openers: dict[str, Opener] = {}
+_openers: dict[str, DeviceFactory] = {}
 
 
-def register(kind: str, opener: Opener) -> None:
+def register(kind: str, opener: DeviceFactory) -> None:
     """Have the devices of type `kind`, 'cpu', 'gpu' or 'meta', opened by `opener`."""
     _openers[kind] = opener
 
@@ -105,7 +105,7 @@ class device:  # noqa: N801  (PyTorch's name)
     home = "pyframe"  # or "torch", where programs see GPUs under PyTorch's name
     kind: str  # "cpu", "gpu" or "meta"
     index: int
-    always_lazy: bool  # ops record and run later, instead of at once
+    is_lazy: bool  # ops record and run later, instead of at once
     wide: bool  # ints have 64 bits and there is float64
     current = 0  # the index of "gpu"
     _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
@@ -131,7 +131,7 @@ class device:  # noqa: N801  (PyTorch's name)
         if key not in cls._known:
             self = super().__new__(cls)
             self.kind, self.index = key
-            self.always_lazy, self.wide = kind != "cpu", kind != "gpu"
+            self.is_lazy, self.wide = kind != "cpu", kind != "gpu"
             cls._known[key] = self
         return cls._known[key]
 
@@ -143,7 +143,7 @@ class device:  # noqa: N801  (PyTorch's name)
     @property
     def lazy(self) -> bool:
         """Whether ops on this device are only recorded now: the CPU's are within a capture."""
-        return self.always_lazy or mode.capture is not None
+        return self.is_lazy or mode.capture is not None
 
     backend: Any = _Opened()  # the hardware: see backend/base.py
     executor: Any = _Opened()  # what runs recorded work on it: see runtime/executor.py
@@ -269,7 +269,7 @@ def pause() -> Generator[None, None, None]:
     yield
 
 
-def by_hand(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
+def run_sync(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
     """Run a coroutine to its end without an event loop; RuntimeError if it waits for one."""
     try:
         while coroutine.send(None) is None:  # `pause` gives None
@@ -380,5 +380,5 @@ def flush() -> None:
     >>> pf.flush()
     """
     for d in list(device._known.values()):  # each compiled step asks: no call but for those in use
-        if "executor" in d.__dict__ and (d.always_lazy or d.executor.pending):
+        if "executor" in d.__dict__ and (d.is_lazy or d.executor.pending):
             d.executor.flush()

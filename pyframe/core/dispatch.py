@@ -14,12 +14,12 @@ import numpy as np
 from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
-from pyframe.core.modes import mode, set_inference, unlike
-from pyframe.core.node import Node, Pending, is_array, may_change, pending
-from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
-from pyframe.core.sizes import numbers
-from pyframe.core.trace import HELD, MOST, recording, settle, trace
-from pyframe.core.view import inverse_order, memory_order
+from pyframe.core.modes import mark_uncacheable, mode, set_inference
+from pyframe.core.node import LazyNode, Node, is_array, lazy_node, may_change
+from pyframe.core.op import EXTERN, MOVEMENT, REGISTRY, Op, PermutedLayout
+from pyframe.core.sizes import size_hints
+from pyframe.core.trace import MAX_INPUT_BYTES, MAX_NODES, flush_cpu, lazy_policy, trace
+from pyframe.core.view import inverse_order, stride_order
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -40,7 +40,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> Tenso
                 f"{' and '.join(str(m.device) for m in nodes)}; move one with .to('{device}')"
             )
     shape, dtype = op.infer(*nodes, *attrs)  # type: ignore[misc]
-    return carry_out(op, inputs, attrs, nodes, shape, dtype, device)
+    return dispatch(op, inputs, attrs, nodes, shape, dtype, device)
 
 
 Op.run = apply
@@ -52,7 +52,7 @@ def results_of(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> 
     return split(apply(op, inputs, attrs), shapes)
 
 
-def carry_out(
+def dispatch(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
@@ -62,24 +62,24 @@ def carry_out(
         some = [inputs[i] for i in op.by_fallback]
         if any(type(x) is not Node and x.requires_grad for x in some):
             return op.fallback(*inputs, *attrs)  # type: ignore[misc]
-    if op.keeps_order:
+    if op.preserves_order:
         for x in inputs:
-            if type(x) is not Node and type(x._view_chain) is Turned:
-                return in_order(op, inputs, attrs, nodes, shape, dtype, device)
-    return way_on(device)(op, inputs, attrs, nodes, shape, dtype, device)
+            if type(x) is not Node and type(x._view_chain) is PermutedLayout:
+                return run_in_order(op, inputs, attrs, nodes, shape, dtype, device)
+    return handler_on(device)(op, inputs, attrs, nodes, shape, dtype, device)
 
 
-def in_order(
+def run_in_order(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device, order: tuple[int, ...] | None = (),
 ) -> Tensor:  # fmt: skip
     """Carry out an elementwise op so that the dims of the result lie in memory in `order` (None:
     row-major), by default as PyTorch has it. What is not row-major is computed as it lies, and
     seen through a view."""
-    way = way_on(device)
+    way = handler_on(device)
     if order == ():
-        order = order_of(shape, *[x for x in inputs if type(x) is not Node])
-    composed = op.numpy is None and not device.always_lazy
+        order = result_order(shape, *[x for x in inputs if type(x) is not Node])
+    composed = op.numpy is None and not device.is_lazy
     if order is None or composed or (mode.capture is not None and not mode.capture.orders):
         return _row_major(way(op, inputs, attrs, nodes, shape, dtype, device))
     grad, mode.grad = mode.grad, False
@@ -88,22 +88,22 @@ def in_order(
         if mode.capture is None:
             nodes = tuple([n if not n.shape else _lying(n, order) for n in nodes])
         else:
-            lying = tuple([x if type(x) is Node else permuted(x, order) for x in inputs])
+            lying = tuple([x if type(x) is Node else permute_to(x, order) for x in inputs])
             nodes = tuple([x if type(x) is Node else x._value() for x in lying])
         size = tuple([shape[d] for d in order])
-        out = seen_in(_row_major(way(op, lying, attrs, nodes, size, dtype, device)), order)
+        out = view_in_order(_row_major(way(op, lying, attrs, nodes, size, dtype, device)), order)
     finally:
         mode.grad = grad
     if op.differentiable and mode.grad:
-        note_history(op, inputs, attrs, out)
+        record_grad_node(op, inputs, attrs, out)
     return out
 
 
 def _lying(n: Node, order: tuple[int, ...]) -> Node:
-    """`permuted` of a value."""
+    """`permute_to` of a value."""
     shape: tuple[int, ...] = n.shape
-    make = pending if type(n) is Pending else Node
-    if make is Node and not n.device.always_lazy:
+    make = lazy_node if type(n) is LazyNode else Node
+    if make is Node and not n.device.is_lazy:
         data = n.data
         if len(shape) < len(order):
             data = data[(None,) * (len(order) - len(shape))]
@@ -121,28 +121,28 @@ def _lying(n: Node, order: tuple[int, ...]) -> Node:
     return make(_op.PERMUTE, (n,), (order,), size, n.dtype, n.device)
 
 
-def order_of(shape: tuple[int, ...], *operands: Tensor) -> tuple[int, ...] | None:
+def result_order(shape: tuple[int, ...], *operands: Tensor) -> tuple[int, ...] | None:
     """The order of the dims of an elementwise result in memory; None for row-major."""
     for x in operands:
-        if type(x._view_chain) is Turned:
-            now = all(map(at_hand, operands))  # any unit will do
+        if type(x._view_chain) is PermutedLayout:
+            now = all(map(is_materialized, operands))  # any unit will do
             lie = [(x._node.shape, x._node.data.strides if now else x.stride()) for x in operands]
-            return memory_order(shape, tuple(lie))
+            return stride_order(shape, tuple(lie))
     return None
 
 
-def order_like(x: Tensor) -> tuple[int, ...] | None:
+def order_of(x: Tensor) -> tuple[int, ...] | None:
     """The order of the dims in memory of what is made like `x`; None for row-major."""
-    return order_of(x._node.shape, x)
+    return result_order(x._node.shape, x)
 
 
-def permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
+def permute_to(x: Tensor, order: tuple[int, ...]) -> Tensor:
     """`x`, which may have fewer dims, with its dims in this order."""
     shape = x._node.shape
     if not shape:
         return x
     if x._view_chain == ((_op.PERMUTE, (inverse_order(order),)),):  # all of its memory
-        out = new(x._storage.node)
+        out = tensor_from_node(x._storage.node)
         out._storage = x._storage
         return out
     if len(shape) < len(order):
@@ -150,13 +150,13 @@ def permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
     return apply(_op.PERMUTE, (x,), (order,))
 
 
-def copy_in(order: tuple[int, ...] | None, x: Tensor) -> Tensor:
+def copy_to_order(order: tuple[int, ...] | None, x: Tensor) -> Tensor:
     """`x` copied, so that its dims lie in memory in `order`; None for row-major."""
     n = x._value()
-    return in_order(REGISTRY["copy"], (x,), (), (n,), n.shape, n.dtype, n.device, order)
+    return run_in_order(REGISTRY["copy"], (x,), (), (n,), n.shape, n.dtype, n.device, order)
 
 
-def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
+def view_in_order(lying: Tensor, order: tuple[int, ...]) -> Tensor:
     """The new tensor whose memory `lying` is, with its dims in this order; no view to autograd."""
     out, back = lying, (inverse_order(order),)
     if out._view_chain:
@@ -165,83 +165,83 @@ def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
         return out
     n = out._node
     shape = tuple([n.shape[d] for d in back[0]])
-    if at_hand(out):
+    if is_materialized(out):
         data = n.data.transpose(back[0])
         out._node = Node(_op.PERMUTE, (n,), back, shape, n.dtype, n.device, data)
     else:
-        make = pending if type(n) is Pending else Node
+        make = lazy_node if type(n) is LazyNode else Node
         out._node = make(_op.PERMUTE, (n,), back, shape, n.dtype, n.device)
-    out._view_chain, out._viewed_writes = Turned(((_op.PERMUTE, back),)), out._storage.writes
-    out._touched()
+    out._view_chain, out._view_version = PermutedLayout(((_op.PERMUTE, back),)), out._storage.writes
+    out._alias_changed()
     return out
 
 
 def _row_major(out: Tensor) -> Tensor:
     """A new result, whose memory is in row-major order, whatever NumPy made of its operands."""
-    if type(out._node) is not Pending:
+    if type(out._node) is not LazyNode:
         data = out._node.data
         if type(data) is np.ndarray and not data.flags.c_contiguous:
             out._node.data = np.ascontiguousarray(data)
     return out
 
 
-def way_on(device: Device) -> Callable[..., Tensor]:
+def handler_on(device: Device) -> Callable[..., Tensor]:
     """How ops are carried out on `device` now: computed, recorded, or as the Recorder says."""
     if mode.counts:
-        return counted
+        return run_counted
     recorder = mode.capture
     if recorder is not None:
         return recorder.run
-    return recorded if device.always_lazy else computed
+    return run_lazy if device.is_lazy else run_eager
 
 
-def counted(
+def run_counted(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
     """For the graph of a file: RuntimeError for a result that the host has no memory for."""
-    if not (op.alias or device.always_lazy):
-        dt.check_room(*numbers(shape), itemsize=dtype.itemsize)
+    if not (op.alias or device.is_lazy):
+        dt.check_room(*size_hints(shape), itemsize=dtype.itemsize)
     mode.counts = False
-    way = way_on(device)
+    way = handler_on(device)
     mode.counts = True
     return way(op, inputs, attrs, nodes, shape, dtype, device)
 
 
-def computed(
+def run_eager(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
-    """On the CPU: NumPy computes it now, or it is recorded, see `_later`."""
+    """On the CPU: NumPy computes it now, or it is recorded, see `_try_record`."""
     fn = op.numpy
     if fn is None:
-        return by_fallback(op, inputs, attrs)
-    least = recording.least
+        return run_decomposition(op, inputs, attrs)
+    least = lazy_policy.least
     if len(nodes) == 2 and type(fn) is np.ufunc and not attrs:  # most calls: with few steps
         a, b = nodes
-        if type(a) is not Pending and type(b) is not Pending:
+        if type(a) is not LazyNode and type(b) is not LazyNode:
             x, y = a.data, b.data
             if x.size < least and y.size < least:
                 try:  # no call of suppress
                     data = _quiet.run(fn, x, y)
-                except RuntimeError:  # in a finalizer, see `on_numpy`
+                except RuntimeError:  # in a finalizer, see `eval_numpy`
                     data = None
                 if type(data) is np.ndarray and data.dtype is dtype.numpy and dtype.narrow is None:
-                    out = made(data, shape, dtype, device)
+                    out = tensor_from_array(data, shape, dtype, device)
                     if mode.grad and op.differentiable:
-                        note_history(op, inputs, attrs, out)
+                        record_grad_node(op, inputs, attrs, out)
                     return out
     for n in nodes:
-        if type(n) is Pending or n.data.size >= least:
+        if type(n) is LazyNode or n.data.size >= least:
             x = y = data = None  # `is_exposed` counts who holds the array
-            later = _later(op, inputs, attrs, nodes, shape, dtype, device)
+            later = _try_record(op, inputs, attrs, nodes, shape, dtype, device)
             if later is not None:
                 return later
             break
-    unlike()
-    data = on_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
+    mark_uncacheable()
+    data = eval_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
     if op.alias:
-        out = new(Node(op, nodes, attrs, shape, dtype, device, data))
+        out = tensor_from_node(Node(op, nodes, attrs, shape, dtype, device, data))
         if not data.size or np.may_share_memory(data, inputs[0]._node.data):
             out._share(inputs[0], op, attrs)
         else:
@@ -249,13 +249,13 @@ def computed(
             if not data.flags.writeable:
                 out._node.data = data.copy()
     else:
-        out = made(data, shape, dtype, device)
+        out = tensor_from_array(data, shape, dtype, device)
     if op.differentiable and mode.grad:
-        note_history(op, inputs, attrs, out)
+        record_grad_node(op, inputs, attrs, out)
     return out
 
 
-def on_numpy(
+def eval_numpy(
     op: Op, arrays: list[Any], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: dt.dtype
 ) -> Any:
     """What NumPy gives for an op: an array of this dtype, row-major unless it is a view."""
@@ -264,7 +264,7 @@ def on_numpy(
         if len(arrays) == 2 and not attrs:
             x, y = arrays
             if (
-                x.nbytes >= host_memory.LEAST
+                x.nbytes >= host_memory.MIN_POOLED_BYTES
                 and type(fn) is np.ufunc
                 and x.dtype == y.dtype == dtype.numpy
             ):
@@ -294,82 +294,82 @@ def on_numpy(
     return data
 
 
-def records(x: Tensor) -> bool:
+def should_record(x: Tensor) -> bool:
     """Whether an op on `x`, of the CPU, may be recorded."""
     n = x._node
     return mode.records and (
-        type(n) is Pending or (n.data.size >= recording.least and can_record())
+        type(n) is LazyNode or (n.data.size >= lazy_policy.least and has_cpu_compiler())
     )
 
 
-def _later(
+def _try_record(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor | None:  # fmt: skip
     """Record an op of the CPU that has recorded operands or large ones, if that may be: where a
     compiler is at hand, it runs with others in one Program, see runtime/host.py."""
-    if not mode.records or not can_record():
+    if not mode.records or not has_cpu_compiler():
         return None
-    some = mode.noting is not None
+    some = mode.subgraph_recorder is not None
     for n in nodes:
-        if not n.dtype.on_plans:
+        if not n.dtype.cpu_compilable:
             return None
-        if type(n) is Pending:
+        if type(n) is LazyNode:
             some = True
     if op.alias:
         if not some or op.view is None:
             return None
     elif not some and (dtype.category != dt.FLOAT or nodes[0].dtype.category != dt.FLOAT):
         return None
-    elif op.kind == ROUTINE and op.lower_routine is None and op.routine is None:
+    elif op.kind == EXTERN and op.lower_extern is None and op.routine is None:
         return None  # NumPy's own, which may refuse values
-    if not dtype.on_plans or (shape and max(shape) > 1 << 40):  # there is no room
+    if not dtype.cpu_compilable or (shape and max(shape) > 1 << 40):  # there is no room
         return None
-    if op.fuses:
-        return None if dtype.itemsize < 4 else by_fallback(op, inputs, attrs)
-    if not some and op.kind != ROUTINE and any(map(may_change, inputs, nodes)):
+    if op.prefers_decomposition:
+        return None if dtype.itemsize < 4 else run_decomposition(op, inputs, attrs)
+    if not some and op.kind != EXTERN and any(map(may_change, inputs, nodes)):
         return None  # a copy would take as long as the op
     with device.executor.lock:
         here = mode.trace
         if here is None or not here.open:
             here = trace()
         node = here.record(op, inputs, nodes, attrs, shape, dtype, device)
-        out = new(node)
+        out = tensor_from_node(node)
         if op.alias:
             out._share(inputs[0], op, attrs)
         else:
             here.waiting.append(weakref.ref(out._storage))
-            if len(here.nodes) + here.inside > MOST or here.held > HELD:
-                settle()
+            if len(here.nodes) + here.inside > MAX_NODES or here.held > MAX_INPUT_BYTES:
+                flush_cpu()
     if op.differentiable and mode.grad:
-        note_history(op, inputs, attrs, out)
+        record_grad_node(op, inputs, attrs, out)
     return out
 
 
-def recorded(
+def run_lazy(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
     """On a lazy device, or within a capture: a Node says what is to be computed. What such a Node
     can't say is computed in another way."""
-    if not device.always_lazy:
-        if op.numpy is None or (op.fuses and not device.backend.limits.calls):
-            return by_fallback(op, inputs, attrs)
+    if not device.is_lazy:
+        if op.numpy is None or (op.prefers_decomposition and not device.backend.limits.calls):
+            return run_decomposition(op, inputs, attrs)
     else:
-        if op.kind == ROUTINE and not runs_kernel(op, device, dtype):
+        if op.kind == EXTERN and not runs_kernel(op, device, dtype):
             if op.fallback is not None:
-                return by_fallback(op, inputs, attrs)
-            replays = op.hosted and mode.capture is not None and mode.capture.replays
+                return run_decomposition(op, inputs, attrs)
+            replays = op.runs_on_host and mode.capture is not None and mode.capture.replays
             if not (replays or device.wide):
-                return on_host(op, inputs, attrs, shape, dtype)
+                return run_on_host(op, inputs, attrs, shape, dtype)
         check_dtype(op.name, dtype, device)
-        most = max(shape if mode.capture is None else numbers(shape), default=0)
+        most = max(shape if mode.capture is None else size_hints(shape), default=0)
         if most > 0x7FFFFFFF and not device.wide:
             raise RuntimeError(
                 f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
                 "which counts places in 32 bits; expected less than 2147483648 along each dim"
             )
-    out = new(Node(op, nodes, attrs, shape, dtype, device))
+    out = tensor_from_node(Node(op, nodes, attrs, shape, dtype, device))
     if op.alias:
         out._share(inputs[0], op, attrs)
     elif mode.capture is not None:
@@ -380,15 +380,15 @@ def recorded(
         if len(pending) > MAX_PENDING:
             device.executor.flush()
     if op.differentiable and mode.grad:
-        note_history(op, inputs, attrs, out)
+        record_grad_node(op, inputs, attrs, out)
     return out
 
 
-def on_host(
+def run_on_host(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: dt.dtype
 ) -> Tensor:
     """An op that the GPU has no kernel for: NumPy computes it, and the result goes back."""
-    tensors = [x if type(x) is not Node else new(x) for x in inputs]
+    tensors = [x if type(x) is not Node else tensor_from_node(x) for x in inputs]
     device = tensors[0].device
     if mode.capture is not None:
         mode.capture.read(tensors[0], op.name)
@@ -396,13 +396,15 @@ def on_host(
     data = _quiet.run(op.numpy, *device.executor.fetch(tensors), *attrs)
     data = np.asarray(data).astype(dtype.numpy, copy=False).reshape(shape)
     data = data if dtype.narrow is None else dtype.narrow(data)
-    out = new(Node(None, (), (), shape, dtype, device, device.executor.upload(data, dtype)))
+    out = tensor_from_node(
+        Node(None, (), (), shape, dtype, device, device.executor.upload(data, dtype))
+    )
     if op.differentiable and mode.grad:
-        note_history(op, inputs, attrs, out)
+        record_grad_node(op, inputs, attrs, out)
     return out
 
 
-def by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
+def run_decomposition(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
     """In other ops, with the gradient that the op itself declares; a tensor of its own memory."""
     tensors = [x for x in inputs if type(x) is not Node]
     records, mode.grad = mode.grad, mode.grad and not op.differentiable
@@ -418,14 +420,14 @@ def by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tens
     return out
 
 
-def on_arrays(
+def eval_on_arrays(
     op: Op, arrays: Sequence[np.ndarray], dtypes: Sequence[dt.dtype], attrs: tuple[Any, ...]
 ) -> Any:
     """What NumPy gives for the op: by its `numpy`, else by its slow definition on the CPU."""
     if op.numpy is not None:
         return op.numpy(*arrays, *attrs)
     xs = [
-        new(Node(None, (), (), a.shape, d, cpu, np.ascontiguousarray(a)))
+        tensor_from_node(Node(None, (), (), a.shape, d, cpu, np.ascontiguousarray(a)))
         for a, d in zip(arrays, dtypes, strict=True)
     ]
     before = mode.capture, mode.grad, mode.autocast
@@ -436,7 +438,7 @@ def on_arrays(
         mode.capture, mode.grad, mode.autocast = before
 
 
-def note_history(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor) -> None:
+def record_grad_node(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor) -> None:
     """Let the gradient of `out` go to the inputs, if one of them asks for it."""
     for x in inputs:
         if type(x) is not Node and (
@@ -447,7 +449,7 @@ def note_history(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: T
             return
 
 
-class _Quiet(threading.local):
+class _IgnoreFpErrors(threading.local):
     """`run(fn, *args)` calls NumPy with its warnings off: floats overflow to inf and divide to
     nan silently, as PyTorch's do."""
 
@@ -471,37 +473,37 @@ class _Quiet(threading.local):
         return False
 
 
-_quiet = _Quiet()
+_quiet = _IgnoreFpErrors()
 
 MAX_PENDING = 5000  # recorded results before a flush bounds the memory that they hold
 
 
-def computes_now(device: Device) -> bool:
+def is_eager(device: Device) -> bool:
     """Whether ops on `device` have their value at once, and are not recorded."""
-    return mode.capture is None and not device.always_lazy
+    return mode.capture is None and not device.is_lazy
 
 
-def values_known(x: Tensor) -> bool:
+def can_read_value(x: Tensor) -> bool:
     """Whether the value of `x` may be looked at, and nobody has to be told; where the CPU has only
     recorded it, looking has it computed."""
-    unlike()
-    return mode.capture is None and not x._node.device.always_lazy
+    mark_uncacheable()
+    return mode.capture is None and not x._node.device.is_lazy
 
 
-def at_hand(x: Tensor) -> bool:
+def is_materialized(x: Tensor) -> bool:
     """Whether the value of `x` is there, in memory of the host."""
     return mode.capture is None and is_array(x._node)
 
 
-def look(x: Tensor) -> Any:
+def peek_array(x: Tensor) -> Any:
     """The array of a value that is at hand, for who decides something by it; None where it is
     not, or where other values will take the same way."""
-    return x._node.data if mode.noting is None and at_hand(x) else None
+    return x._node.data if mode.subgraph_recorder is None and is_materialized(x) else None
 
 
 def runs_kernel(op: Op, device: Device, dtype: dt.dtype = dt.float32) -> bool:
     """Whether `device` runs the op's kernel for a result of `dtype`, not its slow definition."""
-    if op.kernel is None or not device.always_lazy:
+    if op.kernel is None or not device.is_lazy:
         return False
     return dtype.category != dt.COMPLEX or (not isinstance(op.kernel, str) and op.kernel.moves)
 
@@ -521,24 +523,29 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
             )
 
 
-new: Callable[[Node], Tensor] = None  # type: ignore[assignment]  # see tensor/tensor.py
-made: Callable[..., Tensor] = None  # type: ignore[assignment]  # the same, of an array
-can_record: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/cpu.py
+tensor_from_node: Callable[[Node], Tensor] = None  # type: ignore[assignment]  # see tensor/tensor.py
+tensor_from_array: Callable[..., Tensor] = None  # type: ignore[assignment]  # the same, of an array
+has_cpu_compiler: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/cpu.py
 
 
-def provide(**declared: Any) -> None:
-    """Take what core calls and a module above it declares: `new`, which makes a tensor of its own
-    for a node, `can_record`, whether recorded work of the CPU can be compiled, and the names at the
-    end of op.py. Nothing else in core is set from above."""
+def install_callbacks(**declared: Any) -> None:
+    """Take what core calls and modules above it declare: `tensor_from_node` and
+    `tensor_from_array`, which make a tensor with memory of its own, `has_cpu_compiler`, whether
+    recorded work of the CPU can be compiled, and the names at the end of op.py. Nothing else in
+    core is set from above."""
     for name, value in declared.items():
-        home = globals() if name in ("new", "made", "can_record") else vars(_op)
+        home = (
+            globals()
+            if name in ("tensor_from_node", "tensor_from_array", "has_cpu_compiler")
+            else vars(_op)
+        )
         if home[name] is not None:
             raise ValueError(f"{name} is declared twice")
         home[name] = value
 
 
 @contextlib.contextmanager
-def outside() -> Iterator[None]:
+def suspend_capture() -> Iterator[None]:
     """Within it nothing is captured: for state that is made once, and of normal tensors."""
     capture, mode.capture = mode.capture, None
     inference = set_inference(False)

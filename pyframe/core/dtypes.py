@@ -30,7 +30,14 @@ class dtype:  # noqa: N801  (PyTorch's name)
     """
 
     __slots__ = (
-        "category", "compute", "itemsize", "name", "narrow", "numpy", "on_plans", "storage",
+        "category",
+        "compute",
+        "cpu_compilable",
+        "itemsize",
+        "name",
+        "narrow",
+        "numpy",
+        "storage",
     )  # fmt: skip
 
     home: ClassVar[str] = "pyframe"  # what a repr calls the library
@@ -46,7 +53,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
         self.compute = compute or storage
         self.narrow = narrow
         self.itemsize = 2 if narrow else self.numpy.itemsize
-        self.on_plans = category != COMPLEX  # whether compiled plans of the CPU know it
+        self.cpu_compilable = category != COMPLEX  # whether compiled plans of the CPU know it
 
     @property
     def is_floating_point(self) -> bool:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import UNCOUNTED, Lasting, Node
+from pyframe.core.node import NO_VERSION, Lasting, Node
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
-class Spec(NamedTuple):
+class TensorMeta(NamedTuple):
     """What a gradient may know of an input whose value is not kept."""
 
     shape: tuple[int, ...]
@@ -33,7 +33,7 @@ def next_seq() -> int:
 _seq = itertools.count(1)
 
 
-class Attached:
+class NodeHooks:
     """What users hang on a step of the backward pass, or on a leaf. Most have nothing there."""
 
     __slots__ = ("accumulated", "hooks", "metadata", "node", "packed", "post", "pre", "retained",
@@ -63,7 +63,7 @@ class GradNode:
     ) -> None:
         self.op = op
         self.attrs = attrs
-        self.extra: Attached | None = None
+        self.extra: NodeHooks | None = None
         self.edges: list[Any] = []
         self.saved: list[Any] | None = None
         self.specs: list[tuple[Any, ...]] = []  # the types of all inputs, and no values
@@ -87,7 +87,7 @@ class GradNode:
                         saved[j] = _op.number_of(z)
                         continue
                     version = z._storage.version
-                    if version == UNCOUNTED:
+                    if version == NO_VERSION:
                         raise inference_error()
                     saved[j] = (z, version)
             if vjp.needs_y and saved[-1] is None:
@@ -96,7 +96,7 @@ class GradNode:
         self.saved = saved
         self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
         if _watchers:
-            show_to_watchers(self)
+            notify_node_created(self)
 
     def name(self) -> str:
         """The op's name as PyTorch writes it, as "MulBackward0"."""
@@ -113,10 +113,10 @@ class GradNode:
         """A dict for notes of the user's."""
         return self.attach().metadata
 
-    def attach(self) -> Attached:
+    def attach(self) -> NodeHooks:
         """Where hooks hang; made at the first use."""
         if self.extra is None:
-            self.extra = Attached()
+            self.extra = NodeHooks()
         return self.extra
 
     def register_hook(self, hook: Callable[..., Any]) -> Any:
@@ -156,7 +156,7 @@ class GradNode:
                     return _op.Op.run(self.op, tuple(inputs), self.attrs)
                 what = f"input '{self.op.inputs[j]}'" if j >= 0 else "the result"
                 check_version(x, version, f"{what} of {self.op.name}")
-        elif type(entry) is Packed:
+        elif type(entry) is PackedSavedTensor:
             x = entry.get()
         else:
             return entry
@@ -182,7 +182,7 @@ class GradNode:
             elif kind == "attr":
                 args.append(self.attrs[j])
             else:
-                args.append(Spec(*self.specs[j]))
+                args.append(TensorMeta(*self.specs[j]))
         grad: Tensor = rule.fn(*args)
         shape, dtype, _ = self.specs[i]
         found = grad._node.shape
@@ -229,7 +229,7 @@ class AccumulateGrad(GradNode):
         return hash(self.variable)
 
 
-class Port(GradNode):
+class OutputEdge(GradNode):
     """One of several results of a node, `edges[0]`: what the backward pass meets first."""
 
     __slots__ = ("__weakref__", "index")
@@ -263,7 +263,7 @@ class Port(GradNode):
         return repr(self.edges[0])
 
 
-class Freed(GradNode):
+class ReleasedGradNode(GradNode):
     """What is left of a step whose saved tensors are gone: it leads where that led, `edges`, and
     nothing passes through it."""
 
@@ -282,10 +282,10 @@ class Freed(GradNode):
 
 def is_freed(n: GradNode) -> bool:
     """Whether the backward pass can't go through a step again: what it needs has been let go."""
-    if type(n) is Port:
+    if type(n) is OutputEdge:
         return is_freed(n.edges[0])
     if n.saved is not None or type(n) is not GradNode:
-        return n.saved is None and (type(n) is Freed or not n.replays)
+        return n.saved is None and (type(n) is ReleasedGradNode or not n.replays)
     rules = [rule for e, rule in zip(n.edges, n.op.vjps, strict=False) if e is not None]
     return any(kind in ("input", "y") for rule in rules for kind, _ in rule.args)
 
@@ -299,10 +299,10 @@ def public_edge(e: Any) -> tuple[Any, int]:
             node = AccumulateGrad(e)
             extra.node = weakref.ref(node)
         return node, 0
-    return (e.edges[0], e.index) if type(e) is Port else (e, 0)
+    return (e.edges[0], e.index) if type(e) is OutputEdge else (e, 0)
 
 
-class Packed:
+class PackedSavedTensor:
     """A saved tensor in the form that a hook of `saved_tensors_hooks` gave it."""
 
     __slots__ = ("found", "history", "packed", "unpack")
@@ -366,7 +366,7 @@ def watch_nodes(watch: Callable[[GradNode], None], on: bool) -> None:
     _watchers = (*others, watch) if on else others
 
 
-def show_to_watchers(node: GradNode) -> None:
+def notify_node_created(node: GradNode) -> None:
     """For a node that was not made by GradNode's own `__init__`, once it is complete."""
     for watch in _watchers:
         watch(node)

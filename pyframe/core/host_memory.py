@@ -8,8 +8,8 @@ import os
 
 import numpy as np
 
-LEAST = 1 << 20  # bytes of a result from which it pays
-MOST = 128 << 20  # bytes that are kept while nobody holds them
+MIN_POOLED_BYTES = 1 << 20  # bytes of a result from which it pays
+MAX_POOLED_BYTES = 128 << 20  # bytes that are kept while nobody holds them
 
 _idle: dict[int, list[np.ndarray]] = {}  # by size; lists, whose append and pop are atomic
 
@@ -28,9 +28,9 @@ class Lease:
 
     def __del__(self) -> None:  # anywhere, so it takes no lock: the bound may be missed by a little
         size = self.memory.nbytes
-        if size > MOST:
+        if size > MAX_POOLED_BYTES:
             return
-        if size + sum(n * len(some) for n, some in list(_idle.items())) > MOST:
+        if size + sum(n * len(some) for n, some in list(_idle.items())) > MAX_POOLED_BYTES:
             _idle.clear()  # of other sizes, or of a larger program: what is in use comes back
         _idle.setdefault(size, []).append(self.memory)
 
@@ -38,7 +38,7 @@ class Lease:
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """A new array with anything in it, in memory that was another's."""
     size = math.prod(shape) * dtype.itemsize
-    if size < LEAST:
+    if size < MIN_POOLED_BYTES:
         return np.empty(shape, dtype)
     try:
         memory = _idle[size].pop()

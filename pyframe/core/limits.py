@@ -32,4 +32,4 @@ class Limits:
         return self.kind == "software"
 
 
-LEAST = Limits()  # what WebGPU promises anywhere
+WEBGPU_LIMITS = Limits()  # what WebGPU promises anywhere

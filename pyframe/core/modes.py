@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
-class Recorder(Protocol):
+class Interceptor(Protocol):
     """What stands between a thread's ops and their values: a Capture (capture/capture.py), which
     only records, or a vmap's Batch (ops/api/vmap.py), which runs each op on all examples at once.
 
@@ -53,29 +53,29 @@ class Recorder(Protocol):
 
     # --- tensors
 
-    def saw(self, x: Tensor) -> None:
+    def on_operand(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
 
     def made(self, x: Tensor) -> None:
         """`x` was made here, of data that does not come from a tensor."""
 
-    def touched(self, x: Tensor) -> None:
+    def on_alias_changed(self, x: Tensor) -> None:
         """`x` is a handle on memory that others may see too, and has another node."""
 
     def due(self, storage: Storage) -> None:
         """`storage` has a node without a value, which is to be computed with the others."""
 
-    def read_again(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
+    def bind_host_array(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
         """`x` was made here of the array that `make` gives; `shares` says that the array is to see
         what is written to `x`."""
 
     def source(self, x: Tensor) -> Callable[[], Any] | None:
-        """What gives the array that `x` was made of, if it was told (see `read_again`)."""
+        """What gives the array that `x` was made of, if it was told (see `bind_host_array`)."""
 
     def placed(self) -> None:
         """It was asked where in its memory a view begins."""
 
-    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+    def on_grad_access(self, leaf: Tensor, read: bool) -> None:
         """`leaf.grad` is about to be read or replaced."""
 
     def accumulate(self, leaf: Tensor) -> None:
@@ -98,17 +98,17 @@ class Recorder(Protocol):
     def is_first(self, what: tuple[Any, ...]) -> bool:
         """Whether `what`, a node and what is checked of it, was not asked about before."""
 
-    def drawn_on_host(self) -> None:
+    def on_host_random(self) -> None:
         """Random numbers are about to be drawn by the host."""
 
     def hold(self, lock: Any) -> None:
         """Keep other threads from state that is written to."""
 
-    def give_up(self, why: str) -> None:
+    def graph_break(self, why: str) -> None:
         """What comes next can't be recorded: compute what was, and go on eagerly."""
 
 
-class _State(threading.local):
+class _ThreadModes(threading.local):
     """What the ops of this thread do besides computing."""
 
     grad = True  # record gradients
@@ -119,21 +119,21 @@ class _State(threading.local):
     shared_statistics = False  # BatchNorm's are of the batches of all processes
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/api/autocast.py
     trace: Any = None  # what was recorded for the CPU, see core/trace.py
-    noting: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py
-    capture: Recorder | None = None  # while there is one, every device is lazy
+    subgraph_recorder: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py
+    capture: Interceptor | None = None  # while there is one, every device is lazy
     counts = False  # results are counted before they are made, see `counted` of core/dispatch.py
     overrides_off = False  # classes' __torch_function__ is not asked, see overrides.py
     function_modes: tuple[Any, ...] = ()  # those entered, the innermost last
     tracer: Any = None  # what public functions are called by meanwhile, see jit/record.py
 
 
-mode = _State()
+mode = _ThreadModes()
 
 
-def unlike() -> None:
+def mark_uncacheable() -> None:
     """What happens now depends on more than the kinds of values: it is no subgraph."""
-    if mode.noting is not None:
-        mode.noting.failed = True
+    if mode.subgraph_recorder is not None:
+        mode.subgraph_recorder.failed = True
 
 
 inferring = 0  # threads that are in inference mode; while there are none, nothing else is asked

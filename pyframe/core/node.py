@@ -86,7 +86,7 @@ class Node:
 _data: Any = Node.__dict__["data"]  # the slot
 
 
-class Pending(Node):
+class LazyNode(Node):
     """A value of the CPU that is recorded and not computed yet. Who asks for its `data` has it
     computed; then it is a Node like others. Until then its slot holds the Trace that it is in, or
     None for a view."""
@@ -107,24 +107,24 @@ class Pending(Node):
         _data.__set__(self, value)
 
 
-recorded_in: Callable[[Node], Any] = _data.__get__  # the Trace of a recorded node; None for a view
-set_recorded_in: Callable[[Node, Any], None] = _data.__set__
+trace_of: Callable[[Node], Any] = _data.__get__  # the Trace of a recorded node; None for a view
+set_trace: Callable[[Node, Any], None] = _data.__set__
 
 
-def pending(
+def lazy_node(
     op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: tuple[int, ...],
     dtype: DType, device: Device,
 ) -> Node:  # fmt: skip
     """What an op of the CPU gives, still to be computed."""
     n = Node(op, inputs, attrs, shape, dtype, device)
-    n.__class__ = Pending
+    n.__class__ = LazyNode
     return n
 
 
 def is_array(node: Node) -> bool:
     """Whether a write may change what the node holds: a NumPy array's, but no buffer's, and nothing
     that is only recorded."""
-    return type(node) is not Pending and node.data is not None and not node.device.always_lazy
+    return type(node) is not LazyNode and node.data is not None and not node.device.is_lazy
 
 
 class Storage:
@@ -132,27 +132,28 @@ class Storage:
 
     `writes` counts all writes: a view looks there whether its own node is out of date. `version`
     counts those that autograd minds: not those through `x.data`, and none (it is UNCOUNTED) to the
-    memory of inference tensors. `exposed` says that others than tensors may write to the memory: a
-    NumPy array that shares it, or (ADDRESS) who knows its address; see `is_exposed`.
+    memory of inference tensors. `aliased_outside` says that others than tensors may write to the
+    memory: a NumPy array that shares it, or (ADDRESS) who knows its address; see
+    `is_aliased_outside`.
     """
 
-    __slots__ = ("__weakref__", "exposed", "node", "version", "writes")
+    __slots__ = ("__weakref__", "aliased_outside", "node", "version", "writes")
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.exposed: bool | str = False
+        self.aliased_outside: bool | str = False
         self.version = self.writes = 0
 
     def wrote(self, times: int = 1) -> None:
         """Count a write, which autograd is to see so many times."""
         self.writes += 1
-        if self.version != UNCOUNTED:
+        if self.version != NO_VERSION:
             self.version += times
 
     @property
     def is_inference(self) -> bool:
         """Whether it was made in inference mode, for tensors that take no part in autograd."""
-        return self.version == UNCOUNTED
+        return self.version == NO_VERSION
 
 
 class Lasting(Storage):
@@ -162,24 +163,24 @@ class Lasting(Storage):
     __slots__ = ()
 
 
-UNCOUNTED = -1  # the version of inference tensors
-ADDRESS = "address"  # what is exposed for good
+NO_VERSION = -1  # the version of inference tensors
+ADDRESS_ESCAPED = "address"  # what is exposed for good
 
 
-def is_exposed(storage: Storage) -> bool:
+def is_aliased_outside(storage: Storage) -> bool:
     """Whether others than tensors may write to the memory: not if the storage is all that is left
     of who held the array that it was made of."""
-    if storage.exposed is True and type(storage.node) is Node:
+    if storage.aliased_outside is True and type(storage.node) is Node:
         held: Any = storage.node, "data"
         while _references(*held) == _ONE:
             array = getattr(*held)
             if type(array) is not np.ndarray:
                 break
             if array.base is None:
-                storage.exposed = not array.flags.owndata
+                storage.aliased_outside = not array.flags.owndata
                 break
             held = array, "base"
-    return bool(storage.exposed)
+    return bool(storage.aliased_outside)
 
 
 def _references(holder: Any, name: str) -> int:
@@ -194,7 +195,11 @@ _ONE = _references(slice(object()), "stop")
 def may_change(x: Any, n: Node) -> bool:
     """Whether others than tensors may write to what `n` holds, the node of a tensor `x` or itself
     one: it must not be read late."""
-    return type(n) is Node is not type(x) and x._storage.exposed and is_exposed(x._storage)
+    return (
+        type(n) is Node is not type(x)
+        and x._storage.aliased_outside
+        and is_aliased_outside(x._storage)
+    )
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:
@@ -209,8 +214,8 @@ def toposort(roots: Sequence[Node]) -> list[Node]:
         if found is None and node.data is None and (node.inputs or node.op is not None):
             done[id(node)] = False
             stack.append(node)
-            if node.op is not None and node.op.as_nodes is not None:
-                made = node.op.as_nodes(*node.inputs)
+            if node.op is not None and node.op.lower_view is not None:
+                made = node.op.lower_view(*node.inputs)
                 node.op, node.inputs, node.attrs = made.op, made.inputs, made.attrs
             stack += [i for i in reversed(node.inputs) if id(i) not in done]
         elif not found:

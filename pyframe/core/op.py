@@ -35,19 +35,19 @@ from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.sizes import SymbolicSize, greatest
-from pyframe.core.symbolic import SymbolicScalar, calculate, hint
+from pyframe.core.sizes import SymbolicSize, sym_max
+from pyframe.core.symbolic import SymbolicScalar, apply_symbolic, hint
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 REGISTRY: dict[str, Op] = {}
-IMPORTED = time.time_ns()  # sources that are written later are not those that run
+IMPORT_TIME = time.time_ns()  # sources that are written later are not those that run
 
-ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
+ELEMENTWISE, REDUCTION, MOVEMENT, EXTERN = "elementwise", "reduction", "movement", "routine"
 
 
-class KernelCall(NamedTuple):
+class KernelSpec(NamedTuple):
     """What a kernel written by hand is planned for."""
 
     shape: tuple[int, ...]  # of the result
@@ -64,7 +64,7 @@ Constants = dict[str, Any]  # ints, sizes that change, floats and bools
 Grid = tuple[int, int, int]
 
 
-class KernelFile(NamedTuple):
+class ShaderTemplate(NamedTuple):
     """A kernel written by hand: its file in shaders/, and `plan(call)`, which gives the constants
     of its text and how many workgroups it takes in x, y and z. Of complex numbers the fallback is
     computed instead, unless `moves` says that it does nothing to numbers but move and add them.
@@ -74,12 +74,12 @@ class KernelFile(NamedTuple):
     if EACH divides all of these sizes."""
 
     file: str
-    plan: Callable[[KernelCall], tuple[Constants, Grid]]
+    plan: Callable[[KernelSpec], tuple[Constants, Grid]]
     moves: bool = False
-    variants: Callable[[KernelCall], dict[str, Any]] | None = None
+    variants: Callable[[KernelSpec], dict[str, Any]] | None = None
 
 
-class Combine(NamedTuple):
+class Reducer(NamedTuple):
     """How a reduction makes one value of two: what `scalar` and `ufunc` say is the same."""
 
     start: Callable[[str], Any]  # the number to begin with, of a type of graph/scalar.py
@@ -89,9 +89,9 @@ class Combine(NamedTuple):
     sums: bool = False  # it adds: floats, which are rounded, in blocks
 
 
-def in_a_line(groups: int) -> Grid:
+def grid_1d(groups: int) -> Grid:
     """Workgroups one after the other: along x, and where those are too many in rows along y."""
-    rows = greatest(-(-groups // 65535), 1)
+    rows = sym_max(-(-groups // 65535), 1)
     return -(-groups // rows), rows, 1
 
 
@@ -100,10 +100,12 @@ class Op:
 
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
     autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/api/autocast.py
-    keeps_order = False  # the dims of the result lie in memory as those of the operands
-    remakes = False  # its kernel makes what it reads of small operands as often as it reads it
-    reorders = False  # of a view: it may change the order of the dims in memory
-    as_nodes: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
+    preserves_order = False  # the dims of the result lie in memory as those of the operands
+    recomputes_operands = (
+        False  # its kernel makes what it reads of small operands as often as it reads it
+    )
+    changes_order = False  # of a view: it may change the order of the dims in memory
+    lower_view: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
     # a routine that does the same over the memory of operand 0, which it isn't given
     over: Op | None = None
 
@@ -111,16 +113,17 @@ class Op:
         self, name: str, kind: str, inputs: str, attrs: str = "", *,
         numpy: Callable[..., Any] | None = None,
         infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
-        scalar: Callable[..., Any] | None = None, combine: Combine | None = None,
+        scalar: Callable[..., Any] | None = None, combine: Reducer | None = None,
         view: Callable[..., Any] | None = None, alias: bool = False,
-        undo: Callable[..., tuple[Any, ...]] | None = None, kernel: KernelFile | str | None = None,
-        fallback: Callable[..., Tensor] | None = None, fuses: bool = False,
-        lower: Callable[..., Any] | None = None, lower_routine: Callable[..., Any] | None = None,
-        routine: str | None = None, hosted: Callable[..., bool] | None = None,
+        undo: Callable[..., tuple[Any, ...]] | None = None,
+        kernel: ShaderTemplate | str | None = None,
+        fallback: Callable[..., Tensor] | None = None, prefers_decomposition: bool = False,
+        lower: Callable[..., Any] | None = None, lower_extern: Callable[..., Any] | None = None,
+        routine: str | None = None, runs_on_host: Callable[..., bool] | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
-        in_part: Callable[..., Any] | None = None,
+        write_slice: Callable[..., Any] | None = None,
         reads: Callable[..., tuple[int, ...]] | None = None, **vjps: Callable[..., Tensor] | None,
     ) -> None:  # fmt: skip
         if name in REGISTRY:
@@ -143,20 +146,22 @@ class Op:
         self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel  # a file, or a name of PRINTED in codegen/wgsl/printer.py
-        self.fuses = fuses  # where kernels are compiled, `fallback` is better than `numpy`
+        self.prefers_decomposition = (
+            prefers_decomposition  # where kernels are compiled, `fallback` is better than `numpy`
+        )
         self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
         # (array, *operands, *attrs): writes a part of the result there, the rest of which stays
-        self.in_part = in_part
+        self.write_slice = write_slice
         # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py
         # of codegen/numpy/
-        self.lower, self.lower_routine = lower, lower_routine
+        self.lower, self.lower_extern = lower, lower_extern
         # compiled, "module.function" of codegen/wasm/ and, where it is there, of codegen/llvm/
         self.routine = routine
         # of a GPU's values the host computes it, between two Programs; whether by pieces of a
         # large one, for its attributes
-        self.hosted = hosted
+        self.runs_on_host = runs_on_host
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})
             raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")
@@ -220,11 +225,11 @@ class _Vjp:
         self.needs_y = ("y", 0) in self.args
 
 
-class Const(Op):
+class ConstOp(Op):
     """A Python number in the graph; kernels read it from a small buffer, never from their text."""
 
 
-class Turned(tuple[Any, ...]):
+class PermutedLayout(tuple[Any, ...]):
     """The view chain of a tensor whose dims may lie in memory in another order."""
 
     __slots__ = ()
@@ -235,20 +240,20 @@ def no_flops(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
     return 0
 
 
-CONST = Const("const", ELEMENTWISE, "", "value", flops=no_flops)
+CONST = ConstOp("const", ELEMENTWISE, "", "value", flops=no_flops)
 _real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
-    """A number in the graph, as a node of this dtype; see `Const`."""
+    """A number in the graph, as a node of this dtype; see `ConstOp`."""
     if dtype is dt.complex64 and not device.wide:  # kernels have scalars of 32 bits
-        parts = [const(calculate(get, value), dt.float32, device) for get in (_real, _imag)]
+        parts = [const(apply_symbolic(get, value), dt.float32, device) for get in (_real, _imag)]
         return Node(REGISTRY["complex"], tuple(parts), (), (), dtype, device)
     if type(value) is SymbolicScalar:
         if mode.capture is not None:
             return mode.capture.constant(value, dtype, device)
-        if mode.noting is not None:
-            return mode.noting.constant(value, dtype)
+        if mode.subgraph_recorder is not None:
+            return mode.subgraph_recorder.constant(value, dtype)
         value = hint(value)
     if type(value) is SymbolicSize:
         return Node(CONST, (), (value,), (), dtype, device)
@@ -264,7 +269,7 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
 
 def number_of(n: Node) -> Any:
     """The number that a node of `const` stands for."""
-    return n.attrs[0] if n.op is CONST else calculate(complex, *[x.attrs[0] for x in n.inputs])
+    return n.attrs[0] if n.op is CONST else apply_symbolic(complex, *[x.attrs[0] for x in n.inputs])
 
 
 def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
@@ -286,7 +291,7 @@ def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
 _CONSTANTS: dict[Any, Node] = {}
 
 
-# what core calls and a module above it declares, see `provide` of dispatch.py
+# what core calls and a module above it declares, see `install_callbacks` of dispatch.py
 CAST: Any = None  # (x, dtype): ops/math/elementwise.py
 CAT: Any = None  # of tensors along dim 0: ops/shape/join.py
 PERMUTE: Any = None  # ops/shape/movement.py

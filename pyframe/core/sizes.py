@@ -3,8 +3,8 @@
 In a capture for many lengths a `SymbolicSize` stands for each size of an argument that changes.
 It has the value of the present call and knows the formula by which a later call has another one:
 shapes, strides and trip counts are calculated with it as with an int. Whoever compares one gets the
-answer of the present call, and the question is noted in the `Guards` at hand: what was decided by
-it holds for those sizes for which the answers are the same. What needs the number itself, as
+answer of the present call, and the question is noted in the `ShapeGuards` at hand: what was decided
+by it holds for those sizes for which the answers are the same. What needs the number itself, as
 `range()` does, pins it: that is one more question.
 """
 
@@ -25,16 +25,16 @@ Terms: TypeAlias = "dict[tuple[int, ...], int]"  # by atoms, which are multiplie
 Bounds: TypeAlias = "tuple[int | None, int | None]"  # the least and the most that it may be
 
 
-class UnfitSizesError(BaseException):
+class DynamicShapeError(BaseException):
     """A capture can't be for many sizes. It passes a user's `except Exception`."""
 
 
-LEAST = 2  # that a size which changes may be: 0 and 1 broadcast, and are captured apart
+MIN_SYMBOLIC_SIZE = 2  # that a size which changes may be: 0 and 1 broadcast, and are captured apart
 _count = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0]
 
 
-class Sizes:
+class ShapeEnv:
     """The sizes of a capture that change, and all that is calculated of them.
 
     What is no sum of products is an atom of its own, such as a quotient: `atoms` has them in the
@@ -48,7 +48,7 @@ class Sizes:
         self.number: dict[Any, int] = {}  # of an atom, by what it is
         self.values: list[Any] = list(now)  # of the atoms, at the present sizes; None: not known
         self.serial = next(_count)
-        self.guards = Guards(self)
+        self.guards = ShapeGuards(self)
 
     def symbols(self) -> list[SymbolicSize]:
         """The sizes."""
@@ -65,7 +65,7 @@ class Sizes:
         found = self.values[atom]
         if found is None:
             fn, args, _ = self.atoms[atom]
-            found = self.values[atom] = fn(*map(number, args))
+            found = self.values[atom] = fn(*map(size_hint, args))
         return found
 
     def atom(self, fn: Callable[..., Any], text: str, *args: Any) -> SymbolicSize:
@@ -135,10 +135,10 @@ def _names(text: str) -> list[int]:
     return list(map(int, _NAME.findall(text)))
 
 
-class Guards:
+class ShapeGuards:
     """The questions that were asked about sizes, and their answers."""
 
-    def __init__(self, sizes: Sizes, above: Guards | None = None) -> None:
+    def __init__(self, sizes: ShapeEnv, above: ShapeGuards | None = None) -> None:
         """What is known by the guards `above` needs no question."""
         self.sizes = sizes
         self.serial = next(_count)
@@ -149,7 +149,7 @@ class Guards:
         )  # what has to hold, as a text, and the line that asks
         self.pinned: list[tuple[str, str]] = []  # expressions whose number was asked for, lines
         if above is None:
-            self.bounds.update((i, (LEAST, None)) for i in range(len(sizes.now)))
+            self.bounds.update((i, (MIN_SYMBOLIC_SIZE, None)) for i in range(len(sizes.now)))
 
     def ask(self, kind: str, x: SymbolicSize) -> bool:
         """Whether `x` is more than 0 (">") or is 0 ("==")."""
@@ -159,7 +159,7 @@ class Guards:
         key = kind, x.key
         found = self.answers.get(key)
         if found is None:
-            value = number(x)
+            value = size_hint(x)
             found = self.answers[key] = value > 0 if kind == ">" else value == 0
             self.note(f"{self.sizes.text(x)} {kind} 0", found)
             self._learn(kind, x, found)
@@ -167,7 +167,7 @@ class Guards:
 
     def ask_other(self, text: str, fn: Callable[..., Any], *args: Any) -> Any:
         """`fn(*args)`, a bool, of what are no ints."""
-        found = bool(fn(*map(number, args)))
+        found = bool(fn(*map(size_hint, args)))
         self.note(f"({text.format(*[self.sizes.text(a) for a in args])})", found)
         return found
 
@@ -176,7 +176,7 @@ class Guards:
 
     def pin(self, x: SymbolicSize) -> Any:
         """The number itself."""
-        value = number(x)
+        value = size_hint(x)
         if type(value) is float:
             self.note(f"{self.sizes.text(x)} == {value!r}", True)
         elif not self.ask("==", x - value):
@@ -283,24 +283,24 @@ class Guards:
 class _Present(threading.local):
     """The guards of a thread that questions are noted in now; None outside a capture."""
 
-    guards: Guards | None = None
+    guards: ShapeGuards | None = None
 
 
 _present = _Present()
 
 
-class asking:  # noqa: N801  read like a function
+class use_shape_guards:  # noqa: N801  read like a function
     """Within it questions about sizes are noted in these guards."""
 
-    def __init__(self, guards: Guards | None) -> None:
+    def __init__(self, guards: ShapeGuards | None) -> None:
         self.guards = guards
 
-    def __enter__(self) -> Guards | None:
+    def __enter__(self) -> ShapeGuards | None:
         global same
         self.before, _present.guards = _present.guards, self.guards
         with _counting:
             _open[0] += 1
-            same = alike
+            same = statically_equal
         return self.guards
 
     def __exit__(self, *exc: object) -> None:
@@ -312,24 +312,24 @@ class asking:  # noqa: N801  read like a function
                 same = operator.eq
 
 
-def present() -> Guards | None:
+def current_shape_guards() -> ShapeGuards | None:
     """The guards that questions are noted in now."""
     return _present.guards
 
 
-def _guards(sizes: Sizes) -> Guards:
+def _guards(sizes: ShapeEnv) -> ShapeGuards:
     found = _present.guards
     if found is None or found.sizes is not sizes:
-        raise UnfitSizesError("a size that changes is used where no capture sees it")
+        raise DynamicShapeError("a size that changes is used where no capture sees it")
     return found
 
 
-def changes(x: Any) -> bool:
+def is_symbolic_size(x: Any) -> bool:
     """Whether it is a size that changes."""
     return type(x) is SymbolicSize
 
 
-def number(x: Any) -> Any:
+def size_hint(x: Any) -> Any:
     """What a size is now; a plain number is its own."""
     if type(x) is not SymbolicSize:
         return x
@@ -343,13 +343,13 @@ def number(x: Any) -> Any:
     return out
 
 
-def usual(x: Any, least: int) -> Any:
+def tuning_hint(x: Any, least: int) -> Any:
     """What a size is taken for where that decides nothing but speed: for no less than `least` if it
     changes."""
-    return max(number(x), least) if type(x) is SymbolicSize else x
+    return max(size_hint(x), least) if type(x) is SymbolicSize else x
 
 
-def greatest(a: Any, b: Any) -> Any:
+def sym_max(a: Any, b: Any) -> Any:
     """The greater of two sizes, by a formula where it can't be told."""
     x = a - b
     if type(x) is not SymbolicSize:
@@ -362,12 +362,14 @@ def greatest(a: Any, b: Any) -> Any:
     return x.sizes.atom(max, "max({}, {})", a, b)
 
 
-def alike(a: Any, b: Any) -> bool:
+def statically_equal(a: Any, b: Any) -> bool:
     """Whether two sizes, or sequences of some, are equal, whatever they are: no question."""
     if type(a) is int is type(b) or _present.guards is None:
         return bool(a == b)
     if isinstance(a, (tuple, list)):
-        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(alike, a, b))
+        return (
+            isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(statically_equal, a, b))
+        )
     if type(a) is SymbolicSize or type(b) is SymbolicSize:
         x = a - b
         return type(x) is int and x == 0
@@ -388,11 +390,11 @@ def indices(s: slice, n: Any) -> tuple[Any, Any, Any]:
     return ends[0], ends[1], 1 if s.step is None else s.step
 
 
-def stays(x: Any) -> bool:
+def is_static(x: Any) -> bool:
     """Whether a size is the same for all that the guards let pass."""
     if type(x) is not SymbolicSize:
         return True
-    apart: Any = x - number(x)
+    apart: Any = x - size_hint(x)
     return type(apart) is int or _guards(x.sizes).decided("==", apart) is True
 
 
@@ -402,30 +404,30 @@ _open = [0]  # how many ask about sizes at the moment, in all threads
 _counting = lock()
 
 
-def divides(a: Any, b: Any) -> bool:
+def statically_divides(a: Any, b: Any) -> bool:
     """Whether `b` is a multiple of `a`, whatever they are: no question."""
     x = b % a
     return type(x) is int and x == 0
 
 
-def numbers(x: Any) -> Any:
+def size_hints(x: Any) -> Any:
     """The same of all that is in tuples and lists, which may have names."""
     if type(x) is SymbolicSize:
-        return number(x)
+        return size_hint(x)
     if isinstance(x, tuple):
-        items = [numbers(v) for v in x]
+        items = [size_hints(v) for v in x]
         if all(map(operator.is_, items, x)):
             return x
         return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
     if isinstance(x, list):
-        return [numbers(v) for v in x]
+        return [size_hints(v) for v in x]
     return x
 
 
-class Template:
+class ShapeTemplate:
     """Tuples with formulas in them, to be made with numbers for sizes again and again."""
 
-    def __init__(self, sizes: Sizes, x: Any) -> None:
+    def __init__(self, sizes: ShapeEnv, x: Any) -> None:
         self.found: dict[SymbolicSize, int] = {}
         self.make = self._made(x)
         self.numbers = sizes.function(self.found)
@@ -501,7 +503,7 @@ class SymbolicSize:
     __slots__ = ("_hash", "constant", "is_float", "key", "sizes", "terms")
     __array_priority__ = 1000  # operators of NumPy's numbers leave it to this class
 
-    def __init__(self, sizes: Sizes, terms: Terms, is_float: bool = False) -> None:
+    def __init__(self, sizes: ShapeEnv, terms: Terms, is_float: bool = False) -> None:
         self.sizes, self.terms, self.is_float = sizes, terms, is_float
         self.key = tuple(sorted(terms.items()))
         self.constant: Any = None  # the number, if it is always the same
@@ -556,7 +558,7 @@ class SymbolicSize:
 
     def _shown(self) -> Any:
         """The number for a text: of the package's own it is a message, which decides nothing."""
-        return number(self) if _is_own(sys._getframe(2)) else _guards(self.sizes).pin(self)
+        return size_hint(self) if _is_own(sys._getframe(2)) else _guards(self.sizes).pin(self)
 
     def __reduce__(self) -> Any:
         value = _guards(self.sizes).pin(self)
@@ -572,9 +574,11 @@ class SymbolicSize:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *xs: Any, **kwargs: Any) -> Any:
         same = _OF_NUMPY.get(ufunc.__name__) if method == "__call__" and not kwargs else None
-        if same is not None and all(changes(x) or getattr(x, "shape", None) == () for x in xs):
-            return same(*[x if changes(x) else x.item() for x in xs])
-        pinned = [_guards(x.sizes).pin(x) if changes(x) else x for x in xs]
+        if same is not None and all(
+            is_symbolic_size(x) or getattr(x, "shape", None) == () for x in xs
+        ):
+            return same(*[x if is_symbolic_size(x) else x.item() for x in xs])
+        pinned = [_guards(x.sizes).pin(x) if is_symbolic_size(x) else x for x in xs]
         return getattr(ufunc, method)(*pinned, **kwargs)
 
     # --- questions
@@ -746,7 +750,7 @@ class SymbolicSize:
         return _opaque(round, "round({})", self)
 
 
-def _made(sizes: Sizes, terms: Terms) -> Any:
+def _made(sizes: ShapeEnv, terms: Terms) -> Any:
     """A sum as a number where it is always the same."""
     terms = {atoms: n for atoms, n in terms.items() if n}
     if not terms:
@@ -784,8 +788,8 @@ def _opaque(fn: Callable[..., Any], text: str, *args: Any) -> Any:
         return NotImplemented
     (sizes,) = some.values()
     guards = _guards(sizes)
-    values = [number(a) for a in args]
-    if fn in (operator.floordiv, operator.mod, operator.truediv) and changes(args[1]):
+    values = [size_hint(a) for a in args]
+    if fn in (operator.floordiv, operator.mod, operator.truediv) and is_symbolic_size(args[1]):
         args[1] == 0  # noqa: B015  a question, as the answer is an error
     result = fn(*values)  # which may be an error: then nothing of it is kept
     if type(result) not in (int, float):
@@ -810,7 +814,9 @@ def _other(a: SymbolicSize, b: Any, text: str, fn: Callable[..., Any]) -> Any:
 def _is_part(a: Any, b: Any) -> bool:
     """Whether 0 <= a < b for all sizes that the guards let pass."""
     guards = _present.guards
-    if guards is None or any(type(x) is not int and (not changes(x) or x.is_float) for x in (a, b)):
+    if guards is None or any(
+        type(x) is not int and (not is_symbolic_size(x) or x.is_float) for x in (a, b)
+    ):
         return False
     return all(n > 0 if type(n) is int else guards.decided(">", n) for n in (b - a, a + 1))
 

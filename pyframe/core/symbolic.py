@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core.modes import mode, unlike
-from pyframe.core.sizes import changes
+from pyframe.core.modes import mark_uncacheable, mode
+from pyframe.core.sizes import is_symbolic_size
 
 
 def is_number(x: Any) -> bool:
@@ -49,15 +49,19 @@ class SymbolicScalar:
     def _concrete(self) -> Any:
         """The number itself, which ends the capture: what code does with it is not seen."""
         if mode.capture is not None:
-            mode.capture.give_up(f"needs the value of a number that changes, now {self._hint!r}")
-        unlike()
+            mode.capture.graph_break(
+                f"needs the value of a number that changes, now {self._hint!r}"
+            )
+        mark_uncacheable()
         return self._hint
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
-        args = tuple([int(a) if changes(a) else a for a in args])  # the capture is for this size
+        args = tuple(
+            [int(a) if is_symbolic_size(a) else a for a in args]
+        )  # the capture is for this size
         answer = fn(self._hint, *map(hint, args))
-        recorder = mode.capture or mode.noting
+        recorder = mode.capture or mode.subgraph_recorder
         if recorder is None:
             return answer
         if not self._args and type(args[0] if args else None) is not SymbolicScalar:
@@ -109,7 +113,7 @@ def leaves(x: Any) -> list[Callable[[], Any]]:
     return [fn for a in x._args for fn in leaves(a)] if x._args else [x._fn]
 
 
-def calculate(fn: Callable[..., Any], *args: Any) -> Any:
+def apply_symbolic(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn(*args)`, which is symbolic where one of the arguments is."""
     return SymbolicScalar(fn, *args) if any(type(a) is SymbolicScalar for a in args) else fn(*args)
 
@@ -149,7 +153,7 @@ def _made(fn: Callable[..., Any], *args: Any) -> Any:
     """What an operator gives, or NotImplemented for operands that are no numbers."""
     if not all(a is None or is_number(hint(a)) for a in args):
         return NotImplemented
-    recorder = mode.capture or mode.noting
+    recorder = mode.capture or mode.subgraph_recorder
     if recorder is None or not recorder.replays:  # another thread has come upon it
         return fn(*map(hint, args))
     out = SymbolicScalar(fn, *args)
@@ -212,7 +216,7 @@ class SymbolicArray:
     def _concrete(self) -> np.ndarray:
         """The array itself, which ends the capture: what code does with it is not seen."""
         if mode.capture is not None:
-            mode.capture.give_up("looks at the numbers of an array that changes")
+            mode.capture.graph_break("looks at the numbers of an array that changes")
         return self.array
 
     def __getattr__(self, name: str) -> Any:

@@ -16,13 +16,13 @@ from pyframe.core.devices import cpu
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import (
+    LazyNode,
     Node,
-    Pending,
     Storage,
+    lazy_node,
     may_change,
-    pending,
-    recorded_in,
-    set_recorded_in,
+    set_trace,
+    trace_of,
 )  # fmt: skip
 from pyframe.core.op import CONST
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pyframe.core.dtypes import dtype as DType
     from pyframe.core.op import Op
 
-MOST = 5000  # nodes of a trace
-NEAR = 4  # up to this step of elements they are read where they lie
-HELD = 1 << 28  # bytes of what was there already that a trace holds
+MAX_NODES = 5000  # nodes of a trace
+MAX_STRIDE = 4  # up to this step of elements they are read where they lie
+MAX_INPUT_BYTES = 1 << 28  # bytes of what was there already that a trace holds
 
 
-class Trace:
+class LazyTrace:
     """The ops that a thread has recorded since it last computed some, in their order."""
 
     __slots__ = (
@@ -91,21 +91,21 @@ class Trace:
         at = self.index.get(id(n))
         if at is not None:
             return at
-        if type(n) is Pending and recorded_in(n) is not None:
+        if type(n) is LazyNode and trace_of(n) is not None:
             n.data  # noqa: B018  another thread's: it is computed
         op: Any = n.op
         if op is CONST:
             return self.add(n, (CONST, n.dtype))
         what: list[Any] = [n.shape, n.dtype]
         for x in n.inputs:  # a view has one; windows may have more elements than that
-            if type(n) is Pending or op.undo or (op.view and n.shape.numel() >= x.shape.numel()):
+            if type(n) is LazyNode or op.undo or (op.view and n.shape.numel() >= x.shape.numel()):
                 at = self.add(n, (op, n.attrs, *what, self.operand(x)))
                 self.moved.append(at)
                 return at
         held = self.held + n.data.nbytes
         what += map(self.operand, n.inputs)  # a part of what may be written over
         self.held = held
-        if lies_in_rows(n.data):
+        if has_readable_strides(n.data):
             what.append(n.data.strides)
         return self.add(n, tuple(what))
 
@@ -124,7 +124,7 @@ class Trace:
                 nodes = (*nodes[:k], i, *nodes[k + 1 :])
             at = known.get(id(i))
             what.append(self.operand(i) if at is None else at)
-        n = pending(op, nodes, attrs, shape, dtype, device)
+        n = lazy_node(op, nodes, attrs, shape, dtype, device)
         number = _numbers.get(tuple(what))  # `add` in line: this is called most
         if number is None:
             at = self.add(n, tuple(what))
@@ -135,15 +135,15 @@ class Trace:
         if op.alias:
             self.moved.append(at)
         else:
-            set_recorded_in(n, self)
+            set_trace(n, self)
         return n
 
     def compute(self, work: Callable[[], None]) -> None:
         """Have `work` compute the trace, which nothing is added to any more. Where an op fails,
         each value is computed by itself when it is asked for."""
         self.open = False
-        recording.open.pop(id(self), None)
-        records, mode.records, recording.owner = mode.records, False, threading.get_ident()
+        lazy_policy.open.pop(id(self), None)
+        records, mode.records, lazy_policy.owner = mode.records, False, threading.get_ident()
         try:
             work()
             if not self.failed:  # let go of all that it held
@@ -153,10 +153,10 @@ class Trace:
             self.failed = True
             raise
         except BaseException:  # an interrupt
-            recording.open[id(self)] = self
+            lazy_policy.open[id(self)] = self
             raise
         finally:
-            mode.records, recording.owner = records, 0
+            mode.records, lazy_policy.owner = records, 0
 
     def roots(self, wanted: Node | None) -> tuple[dict[int, Node], dict[int, Node]]:
         """What tensors hold and what is asked for, by where it stands; and by id what of these is
@@ -169,7 +169,7 @@ class Trace:
         for ref in () if self.failed else self.waiting:
             storage = ref()
             n = None if storage is None else storage.node
-            if type(n) is Pending and recorded_in(n) is self:
+            if type(n) is LazyNode and trace_of(n) is self:
                 roots[self.index[id(n)]] = n
                 known = self.written.get(id(storage))
                 if known is not None and known[0]() is storage:
@@ -190,7 +190,7 @@ class Trace:
     def writes(self, storage: Storage, old: Node) -> None:
         """Note that the memory of a storage will be written over, which `old` is: first other
         threads' traces compute what they read of it."""
-        for other in list(recording.open.values()):
+        for other in list(lazy_policy.open.values()):
             if other is not self and id(old) in other.index:
                 cpu.executor.flush_trace(other)
         known = self.written.get(id(storage))
@@ -198,13 +198,15 @@ class Trace:
             self.written[id(storage)] = weakref.ref(storage), old
 
 
-def lies_in_rows(a: np.ndarray) -> bool:
+def has_readable_strides(a: np.ndarray) -> bool:
     """Whether an array is rows apart from each other, of which kernels read each element, or each
     few elements one, where they lie."""
     if a.flags.c_contiguous or not a.flags.aligned:
         return False
     size, steps = a.itemsize, a.strides
-    return 0 < steps[-1] <= NEAR * size and min(steps) >= 0 and not any(s % size for s in steps)
+    return (
+        0 < steps[-1] <= MAX_STRIDE * size and min(steps) >= 0 and not any(s % size for s in steps)
+    )
 
 
 _numbers: dict[tuple[Any, ...], int] = {}
@@ -214,7 +216,7 @@ _count = itertools.count()
 _USUAL = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
 
 
-class Recording:
+class LazyPolicy:
     """When the CPU records, and who computes what it has recorded."""
 
     least: float = _USUAL
@@ -222,7 +224,7 @@ class Recording:
 
     deterministic = False  # see `use_deterministic_algorithms`
     owner = 0  # the thread that computes now
-    open: dict[int, Trace]
+    open: dict[int, LazyTrace]
 
     def __init__(self) -> None:
         self.open = {}
@@ -246,7 +248,7 @@ class Recording:
                 self.least = least
 
 
-recording = Recording()
+lazy_policy = LazyPolicy()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -267,9 +269,9 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     True
     >>> pf.use_deterministic_algorithms(False)
     """
-    recording.deterministic = bool(mode)
-    recording.usually(math.inf if mode else _USUAL)
-    settle()
+    lazy_policy.deterministic = bool(mode)
+    lazy_policy.usually(math.inf if mode else _USUAL)
+    flush_cpu()
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -278,19 +280,19 @@ def are_deterministic_algorithms_enabled() -> bool:
     >>> pf.are_deterministic_algorithms_enabled()
     False
     """
-    return recording.deterministic
+    return lazy_policy.deterministic
 
 
-def trace() -> Trace:
+def trace() -> LazyTrace:
     """The trace of this thread, which holds the executor's lock."""
-    found: Trace | None = mode.trace
+    found: LazyTrace | None = mode.trace
     if found is None or not found.open:
-        found = mode.trace = Trace()
-        recording.open[id(found)] = found
+        found = mode.trace = LazyTrace()
+        lazy_policy.open[id(found)] = found
     return found
 
 
-def settle() -> None:
+def flush_cpu() -> None:
     """Compute what the CPU has recorded: its memory is about to be written to, or shown."""
-    if recording.open or recording.owner:
+    if lazy_policy.open or lazy_policy.owner:
         cpu.executor.flush()

@@ -63,7 +63,7 @@ def is_contiguous(index_map: IndexMap) -> bool:
 
 
 @functools.lru_cache(4096)
-def memory_order(shape: Shape, operands: tuple[tuple[Shape, Shape], ...]) -> Shape | None:
+def stride_order(shape: Shape, operands: tuple[tuple[Shape, Shape], ...]) -> Shape | None:
     """The order in which the dims of an elementwise result of `shape` lie in memory, the longest
     stride first; None for row-major. `operands` are (shape, strides), and may be broadcast.
 
@@ -319,7 +319,7 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
     inner = row_major_strides(shape)
     rest, offsets = v.offset, []
     for n, stride in zip(shape, inner, strict=True):
-        digit = rest // stride if sizes.changes(n) or n > 1 else 0
+        digit = rest // stride if sizes.is_symbolic_size(n) or n > 1 else 0
         offsets.append(digit)
         rest -= digit * stride
     if rest:
@@ -329,8 +329,9 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
     for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
         if (type(n) is int and n == 1) or s == 0:
             continue
-        e = next((e for e, r in enumerate(inner) if (sizes.changes(shape[e]) or shape[e] > 1)
-                  and sizes.divides(r, abs(s))), None)  # fmt: skip
+        e = next((e for e,
+        r in enumerate(inner) if (sizes.is_symbolic_size(shape[e]) or shape[e] > 1)
+                  and sizes.statically_divides(r, abs(s))), None)  # fmt: skip
         if e is None:
             return None
         factor = s // inner[e] if s > 0 else -(-s // inner[e])

@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 
 
-def told(*parts: str) -> str:
+def join_parts(*parts: str) -> str:
     """Those of the parts that are not empty, with semicolons between."""
     return "; ".join(filter(None, parts))
 
 
-def near(value: object, known: Iterable[object], cutoff: float = 0.6) -> str:
+def did_you_mean(value: object, known: Iterable[object], cutoff: float = 0.6) -> str:
     """'did you mean …?' where one of the known names is near, else ''."""
     found = difflib.get_close_matches(str(value), list(map(str, known)), 1, cutoff)
     return f"did you mean {found[0]!r}?" if found else ""

@@ -25,7 +25,7 @@ from pyframe.tensor import Tensor, from_numpy
 INLINE = 1 << 16  # bytes of arrays in a batch, up to which a copy through the pipe is faster
 ALIGN = 64
 SPARE = 3  # free blocks that a worker keeps besides those it fills ahead
-MOST = 64  # blocks of a worker: each is an open file, of which a process may not have many
+MAX_BLOCKS = 64  # blocks of a worker: each is an open file, of which a process may not have many
 
 
 class _BatchPickler(pickle.Pickler):
@@ -121,7 +121,7 @@ class Sender:
             return block, None
         if self.free:  # all are too small: one goes, so that there are not more and more
             self._drop(self.free[0])
-        if len(self.blocks) >= MOST:
+        if len(self.blocks) >= MAX_BLOCKS:
             return -1, None
         try:
             file = open(os.memfd_create("pyframe-batch"), "r+b", buffering=0)  # noqa: SIM115

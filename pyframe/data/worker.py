@@ -32,7 +32,7 @@ class Ended:
     """A stream has no more samples for this worker."""
 
 
-class _Text(str):
+class _PlainRepr(str):
     """A message whose repr is itself: KeyError shows that."""
 
     __repr__ = str.__str__
@@ -59,7 +59,7 @@ class Raised:
     def again(self) -> Exception:
         """An error of the same type, or RuntimeError for one that is not made of a text."""
         try:
-            made = self.kind(_Text(self.text)) if self.kind else None
+            made = self.kind(_PlainRepr(self.text)) if self.kind else None
         except Exception:
             made = None
         return made or RuntimeError(self.text)

@@ -55,7 +55,7 @@ from pyframe.distributed.world import (
 )
 from pyframe.ops.api.layouts import texts as _texts
 
-default_pg_timeout = timedelta(seconds=_world.PATIENCE)
+default_pg_timeout = timedelta(seconds=_world.TIMEOUT)
 Backend = str  # all are MPI
 _BACKENDS = ("mpi", "gloo", "nccl", "ucc", "xccl", "cpu", "cuda", "gpu", "undefined")
 
@@ -240,4 +240,4 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

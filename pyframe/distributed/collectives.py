@@ -20,7 +20,7 @@ from pyframe.core.devices import cpu
 from pyframe.core.dtypes import COMPLEX, FLOAT, dtype as DType
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.distributed import world as _world
 from pyframe.distributed.world import ProcessGroup, Steps, Work, agree, groups, objects, stats
 from pyframe.tensor import Tensor
@@ -185,10 +185,10 @@ def _gradient(g: Tensor, kind: str, op: str, root: int, group: str) -> Tensor:
 
 # `after` is the collective before it in the capture: all processes do them in one order
 COLLECTIVE = Op(
-    "collective", ROUTINE, "x after", "kind op root group shape text", numpy=_at_once,
-    lower_routine=_in_place,
+    "collective", EXTERN, "x after", "kind op root group shape text", numpy=_at_once,
+    lower_extern=_in_place,
     infer=lambda x, after, kind, op, root, group, shape, text: (shape, x.dtype),
-    x=_gradient, after=None, hosted=lambda kind, *_: kind == "all_reduce",
+    x=_gradient, after=None, runs_on_host=lambda kind, *_: kind == "all_reduce",
     flops=lambda shapes, shape: 0,
 )  # fmt: skip
 
@@ -299,7 +299,7 @@ def fill(x: Tensor, array: np.ndarray) -> None:
     if x.dtype.narrow is not None:
         array = x.dtype.narrow(array)
     with no_grad():
-        x.copy_(dispatch.new(Node(None, (), (), x.shape, x.dtype, cpu, array)))
+        x.copy_(dispatch.tensor_from_node(Node(None, (), (), x.shape, x.dtype, cpu, array)))
 
 
 def host(x: Tensor) -> np.ndarray:
@@ -351,7 +351,9 @@ def _collective(
     with no_grad():
         if mode.capture is not None:
             if kind == "gather":
-                mode.capture.give_up(f"calls distributed.{kind}, which is another on each process")
+                mode.capture.graph_break(
+                    f"calls distributed.{kind}, which is another on each process"
+                )
             else:
                 finish(_in_graph(x.contiguous(), kind, how, at, g, shape, text))
                 return Work(g, kind, nothing(), same, 0) if async_op else None
@@ -369,7 +371,7 @@ def _by_pieces(g: ProcessGroup, x: Tensor, op: ReduceOp, text: str) -> Steps:
     for array, put in executor.pieces(x, out):
         _count("all_reduce", array)
         put((yield from _all_reduce(g, array, op, 0)))
-    return dispatch.new(Node(None, (), (), x.shape, x.dtype, x.device, out))
+    return dispatch.tensor_from_node(Node(None, (), (), x.shape, x.dtype, x.device, out))
 
 
 def nothing() -> Steps:
@@ -382,7 +384,7 @@ def begun(
 ) -> Async:
     """Begin a work, and do it to its end unless it is to go on by itself."""
     if mode.capture is not None:
-        mode.capture.give_up(f"calls distributed.{name}")
+        mode.capture.graph_break(f"calls distributed.{name}")
     work = Work(g, name, steps, finish, peer)
     if async_op:
         return work

@@ -285,7 +285,7 @@ def monitored_barrier(
     if group.comm is None:
         return
     if mode.capture is not None:
-        mode.capture.give_up("calls distributed.monitored_barrier")
+        mode.capture.graph_break("calls distributed.monitored_barrier")
     patience = group.timeout if timeout is None else _world.seconds(timeout)
     word, tag = np.zeros(1, np.int64), 32000
     if group.rank:

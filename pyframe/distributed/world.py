@@ -38,7 +38,7 @@ _LAUNCHERS = (
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
     ("PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID"),
 )
-PATIENCE = 30 * 60.0  # seconds that a process waits for the others, as in PyTorch
+TIMEOUT = 30 * 60.0  # seconds that a process waits for the others, as in PyTorch
 _ASK, _HERE, _ENDED = range(3)  # what processes tell each other beside their work
 _GRACE = 1.0  # seconds that others have to answer
 _LAST_WORDS = 0.1  # seconds in which the launcher hands on what was said before a job ends
@@ -241,7 +241,7 @@ def _named(error: Exception, name: str) -> Exception:
 def seconds(timeout: timedelta | float | None) -> float:
     """A timeout as PyTorch takes it."""
     if timeout is None:
-        return float(os.environ.get("PYFRAME_DISTRIBUTED_TIMEOUT", PATIENCE))
+        return float(os.environ.get("PYFRAME_DISTRIBUTED_TIMEOUT", TIMEOUT))
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.core.dispatch import values_known
+from pyframe.core.dispatch import can_read_value
 from pyframe.nn import functional as F
 from pyframe.ops.api import check
 from pyframe.tensor import Size, Tensor
@@ -1212,9 +1212,9 @@ class Distribution:
 def _expect(good: Any, value: Any, what: str, of: Any, rule: str) -> None:
     """ValueError if `good` is not true everywhere: at once where values are at hand, else by the
     next read, so that a compiled step and a GPU read nothing."""
-    if not values_known(good):
+    if not can_read_value(good):
         said = f"Expected {what} {type(of).__name__} {rule}".rstrip()
-        check.refuse(good.logical_not(), f"{said}, but found invalid values", ValueError)
+        check.assert_not(good.logical_not(), f"{said}, but found invalid values", ValueError)
     elif not good.all():
         said = f"Expected {what} {of} {rule}".rstrip()
         raise ValueError(f"{said}, but found invalid values:\n{value}")

@@ -2,8 +2,9 @@
 
 Elementwise chains and movement join the kernel that consumes them. A value gets a buffer if a live
 tensor needs it, if it is the result of a reduction or routine, or if computing it again would cost
-more than storing it (`Stored`). Such values are then gathered into groups over one index space
-(`Grouping`): softmax is a group with two reductions, a product takes its bias and activation along.
+more than storing it (`MaterializationPlan`). Such values are then gathered into groups over one
+index space (`FusionPlanner`): softmax is a group with two reductions, a product takes its bias and
+activation along.
 """
 
 from __future__ import annotations
@@ -20,37 +21,39 @@ from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType, float32
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
-from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op, const
-from pyframe.core.sizes import changes, is_symbolic, number
+from pyframe.core.op import CONST, ELEMENTWISE, EXTERN, MOVEMENT, REDUCTION, REGISTRY, Op, const
+from pyframe.core.sizes import is_symbolic, is_symbolic_size, size_hint
 from pyframe.graph import program as _program, scalar
 from pyframe.graph.program import (
     Apply,
     Expr,
+    ExternResult,
+    InBounds,
     Load,
-    Param,
     Reduce,
-    Result,
     RowSum,
+    ScalarParam,
     Shape,
-    Valid,
 )
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
-AGAIN = 16  # the same on a GPU, whose memory is slower than it computes,
+GPU_RECOMPUTE_LIMIT = 16  # the same on a GPU, whose memory is slower than it computes,
 PRIMITIVES = 80  # and the primitives that these may be,
-LARGE = 1 << 16  # of values of more elements
-KEPT = 1 << 22  # elements from which on a value is not kept for long where it can be made again
+RECOMPUTE_MIN_ELEMENTS = 1 << 16  # of values of more elements
+# Elements from which on a value is not kept for long where it can be made again
+REMATERIALIZE_MIN_ELEMENTS = 1 << 22
 MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loops compile slowly
-SMALL = 1 << 12  # elements of which it does not matter how they are walked
+LOOP_ORDER_MIN_ELEMENTS = 1 << 12  # elements of which it does not matter how they are walked
 TILE = 64  # rows and columns of a product that read an operand's element once
-ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
+ONE_WORKGROUP_ELEMENTS = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
-MANY = 500  # primitives of an op, as random bits take
-READERS = 4  # groups that read a buffer already, the latest ones, which are asked to take a reader
+EXPENSIVE_PRIMITIVES = 500  # primitives of an op, as random bits take
+# Groups that read a buffer already, the latest ones, which are asked to take a reader
+MAX_READER_CANDIDATES = 4
 
 
-def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
+def graph_key(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
     """What decides the Program: ops, attributes, shapes, dtypes and links, but no values."""
     number = {id(n): i for i, n in enumerate(order)}
     nodes = tuple(
@@ -64,7 +67,7 @@ def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
     return nodes, tuple(number[id(n)] for n in roots)
 
 
-class Order:
+class IndexedGraph:
     """The nodes of a graph, operands first. Where kernels are planned, a node is its number."""
 
     def __init__(
@@ -112,15 +115,15 @@ def row_sums(order: Sequence[Node], limits: Limits) -> dict[int, Node]:
             continue
         if product:
             batch, m, k = n.inputs[0].shape
-            if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE:
-                base, at = shown(n.inputs[0])
+            if batch == 1 and min(n.shape[1:]) > TILE and m * k > RECOMPUTE_MIN_ELEMENTS:
+                base, at = resolve_view(n.inputs[0])
                 if _is_turned(at, m, k):
                     products[id(base)] = n
         elif n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
             sums.append(n)
     out: dict[int, Node] = {}
     for n in sums:
-        x, (base, at) = n.inputs[0], shown(n.inputs[0])
+        x, (base, at) = n.inputs[0], resolve_view(n.inputs[0])
         found = products.get(id(base))
         if found is not None and found.inputs[0].dtype is x.dtype and views.is_contiguous(at):
             _, m, k = found.inputs[0].shape
@@ -129,12 +132,12 @@ def row_sums(order: Sequence[Node], limits: Limits) -> dict[int, Node]:
     return out
 
 
-def shown(n: Node) -> tuple[Node, views.IndexMap]:
+def resolve_view(n: Node) -> tuple[Node, views.IndexMap]:
     """What movement shows as `n`, and where it lies there."""
     chain: Chain = None
     while n.data is None and n.op is not None and n.op.kind == MOVEMENT:
         assert n.op.view is not None
-        chain, n = Moved(n.op.view, n.attrs, chain), n.inputs[0]
+        chain, n = ViewStep(n.op.view, n.attrs, chain), n.inputs[0]
     return n, index_map(n.shape, chain)
 
 
@@ -147,7 +150,7 @@ def _is_turned(at: views.IndexMap, m: int, k: int) -> bool:
 # --- views between a kernel's index space and the values that it computes
 
 
-class Moved(NamedTuple):
+class ViewStep(NamedTuple):
     """A movement, and those that follow on it towards the index space of the kernel."""
 
     view: Callable[..., views.IndexMap]
@@ -155,7 +158,7 @@ class Moved(NamedTuple):
     then: Chain
 
 
-Chain = Moved | None  # a view chain
+Chain = ViewStep | None  # a view chain
 
 
 def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
@@ -196,17 +199,17 @@ def _loops(op: Op, operands: Iterable[DType], dtype: DType) -> bool:
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
     software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl/reduction.py)."""
-    return number(math.prod(shape)) > LOOPED * number(math.prod(result))
+    return size_hint(math.prod(shape)) > LOOPED * size_hint(math.prod(result))
 
 
 # --- kernels in the making
 
 
-class _UnfitError(Exception):
+class _FusionError(Exception):
     """A node cannot join a kernel."""
 
 
-class Form:
+class KernelBuilder:
     """What a kernel in the making computes, whichever nodes these are: they have numbers of its own
     here, in the order in which they came, so that equal layers come to the same forms.
 
@@ -228,11 +231,11 @@ class Form:
         self.chains: dict[int, Chain] = {}  # that show members over the space
         self.buffers: dict[int, int] = {}  # the binding of each node that it loads
         self.words: dict[Any, Node | None] = {}  # its scalars, and those that are no nodes' own
-        self.next: dict[Any, Form | None] = {}  # by what joins; None: that can't
+        self.next: dict[Any, KernelBuilder | None] = {}  # by what joins; None: that can't
         self.fits: bool | None = None  # whether the device takes the code; None: nobody has asked
         self.kernels: dict[Any, Any] = {}  # made of it
 
-    def copy(self) -> Form:
+    def copy(self) -> KernelBuilder:
         """One to compute more in."""
         out = copy.copy(self)
         out.code, out.emitted, out.values = self.code[:], self.emitted.copy(), self.values.copy()
@@ -251,29 +254,29 @@ class Form:
             apart = math.prod(self.space[d] for d in axes) - size
             if type(apart) is int and not apart:
                 return axes
-        raise _UnfitError
+        raise _FusionError
 
     def over_space(self, shape: Shape, domain: tuple[int, ...]) -> Chain:
         """The chain that shows a value of `shape`, which varies over `domain`, over the space."""
         kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
-        chain = None if kept == self.space else Moved(views.expand, (self.space,), None)
-        return chain if sizes.same(kept, tuple(shape)) else Moved(views.reshape, (kept,), chain)
+        chain = None if kept == self.space else ViewStep(views.expand, (self.space,), None)
+        return chain if sizes.same(kept, tuple(shape)) else ViewStep(views.reshape, (kept,), chain)
 
     def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
         shape, named = n.inputs[0].shape, n.attrs[0]
         there = [d for d, size in enumerate(shape) if type(size) is not int or size != 1]
         if not sizes.same([self.space[d] for d in domain], [shape[d] for d in there]):
-            raise _UnfitError
+            raise _FusionError
         axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
         if not axes:
             return ()
         if domain == self.long_axes:
             if self.axes and self.axes != axes:
-                raise _UnfitError
+                raise _FusionError
             self.axes = axes
         elif axes != domain:
-            raise _UnfitError  # a second level ends in a scalar
+            raise _FusionError  # a second level ends in a scalar
         else:
             self.rest = axes
         return axes
@@ -291,7 +294,7 @@ class FusionGroup:
     """A kernel in the making: nodes computed side by side over one index space. It is a form with
     the nodes that have its numbers."""
 
-    def __init__(self, stored: Stored, form: Form) -> None:
+    def __init__(self, stored: MaterializationPlan, form: KernelBuilder) -> None:
         self.stored, self.order, self.form = stored, stored.order, form
         self.own: dict[int, int] = {}  # the form's numbers of nodes, in their order
         self.shown: dict[tuple[int, Chain], int] = {}  # a value as a chain shows it
@@ -349,19 +352,19 @@ class FusionGroup:
             form.next[key] = self.form
         found = form.next[key]
         if found is None:
-            raise _UnfitError
+            raise _FusionError
         self.form = found
 
     def compute_member(self, k: int) -> None:
         """Have the form compute node `k` too."""
         n, kind, form = self.order.nodes[k], self.order.kinds[k], self.form
         chain: Chain = None
-        if kind == ROUTINE:
+        if kind == EXTERN:
             if form.values:
-                raise _UnfitError
+                raise _FusionError
             form.routine = n
             form.operands = tuple(self.operand(i) for i in self.order.inputs[k])
-            at = form.emit(Result(n.dtype))
+            at = form.emit(ExternResult(n.dtype))
         elif kind == REDUCTION and form.routine is not None:
             at = form.emit(RowSum(0, n.dtype))
             chain = form.over_space(n.shape, (1,))
@@ -381,13 +384,13 @@ class FusionGroup:
         own = self.own[k]
         form.chains[own], form.values[own] = chain, (at, index_map(n.shape, chain))
         if len(form.code) > 2 * MAX_CODE:
-            raise _UnfitError
+            raise _FusionError
 
     def turned(self, k: int, chain: Chain) -> Chain:
         """Of a node `k` that is made of a member by elementwise ops, permutations and reshapes, the
         chain that shows it where that member has its elements; else `chain`. So a product stores
         what follows on it in another order."""
-        todo: list[tuple[int, tuple[Moved, ...]]] = [(k, ())]
+        todo: list[tuple[int, tuple[ViewStep, ...]]] = [(k, ())]
         seen: set[int] = set()
         for j, back in todo:
             if self.own.get(j) in self.form.chains:
@@ -404,7 +407,7 @@ class FusionGroup:
             for i, x in zip(self.order.inputs[j], n.inputs, strict=True):
                 if op is not None and op.kind == MOVEMENT and op.undo is not None:
                     assert op.view is not None
-                    todo.append((i, (*back, Moved(op.view, op.undo(x, *n.attrs), None))))
+                    todo.append((i, (*back, ViewStep(op.view, op.undo(x, *n.attrs), None))))
                 elif op is not None and op.kind == ELEMENTWISE and sizes.same(x.shape, n.shape):
                     todo.append((i, back))
         return chain
@@ -437,7 +440,7 @@ class FusionGroup:
         if own in self.form.values:
             at, where = self.form.values[own]
             if not same_positions(index_map(n.shape, chain), where):
-                raise _UnfitError
+                raise _FusionError
             return at
         if n.data is not None or (k in self.stored.nodes and not to_store):
             binding = self.form.buffers.setdefault(own, len(self.form.buffers))
@@ -446,18 +449,18 @@ class FusionGroup:
         inputs = self.order.inputs[k]
         if op.kind == MOVEMENT:
             assert op.view is not None
-            inside = Moved(op.view, n.attrs, chain)
+            inside = ViewStep(op.view, n.attrs, chain)
             inner, fill = self.value(inputs[0], inside), _fill(n)
             if fill is None or (fill == 0 and isinstance(self.form.code[inner], Load)):
                 return inner  # where it is not valid, a Load gives 0
-            valid = self.form.emit(Valid(index_map(n.inputs[0].shape, inside)))
+            valid = self.form.emit(InBounds(index_map(n.inputs[0].shape, inside)))
             node = Node(CONST, (), (fill,), (), n.dtype, n.device)
             other = self.param((fill, n.dtype), node, node)
             return self.form.emit(Apply("where", (valid, inner, other), (), n.dtype))
         args = []
         for i, x in zip(inputs, n.inputs, strict=True):
             same = sizes.same(x.shape, n.shape)
-            args.append(self.value(i, chain if same else Moved(views.expand, (n.shape,), chain)))
+            args.append(self.value(i, chain if same else ViewStep(views.expand, (n.shape,), chain)))
         index = index_map(n.shape, chain) if getattr(op, "uses_index", False) else None
         attrs = () if index is not None else n.attrs
         return self.form.emit(Apply(op.name, tuple(args), attrs, n.dtype, index))
@@ -472,14 +475,14 @@ class FusionGroup:
         words = self.form.words
         if key not in words:
             words[key] = own
-        return self.form.emit(Param([*words].index(key), n.dtype))
+        return self.form.emit(ScalarParam([*words].index(key), n.dtype))
 
 
 # --- which values get a buffer
 
 
 @dataclass(eq=False, slots=True)
-class Way:
+class InlineCost:
     """How a node is computed, or where a consumer has it from, down to buffers and constants,
     whichever these are."""
 
@@ -488,23 +491,23 @@ class Way:
     loops: bool  # whether it has a loop in it then
 
 
-class Stored:
+class MaterializationPlan:
     """Which nodes get a buffer (`nodes`), rather than being computed where they are used."""
 
-    def __init__(self, order: Order, limits: Limits) -> None:
+    def __init__(self, order: IndexedGraph, limits: Limits) -> None:
         self.order, self.limits = order, limits
         count = len(order.nodes)
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
-        self.known: dict[Any, Way] = {}  # each way once
-        self.ways: list[Way] = []  # of each node, in which a consumer has it
+        self.known: dict[Any, InlineCost] = {}  # each way once
+        self.ways: list[InlineCost] = []  # of each node, in which a consumer has it
         self.leaves: list[tuple[int, ...]] = []  # what that begins at: buffers and constants
-        self.changing = sizes.present() is not None  # whether lengths may
+        self.changing = sizes.current_shape_guards() is not None  # whether lengths may
         self.drawn: set[int] = set()  # what no walk over an axis is to compute again
         users = [0] * count
         for inputs in order.inputs:
             for i in inputs:
                 users[i] += 1
-        heavy = {k for k, kind in enumerate(order.kinds) if kind in (REDUCTION, ROUTINE)}
+        heavy = {k for k, kind in enumerate(order.kinds) if kind in (REDUCTION, EXTERN)}
         for k in range(count):
             if order.computed(k):
                 self.bound(k)
@@ -534,16 +537,16 @@ class Stored:
         """How many instructions a GPU runs again rather than store node `k`: many if it is large,
         and they are cheap and load one large buffer, so that each user loads no more than if it is
         stored."""
-        size = number(math.prod(self.order.nodes[k].shape))
-        if size <= LARGE or self.ways[k].work > PRIMITIVES:
+        size = size_hint(math.prod(self.order.nodes[k].shape))
+        if size <= RECOMPUTE_MIN_ELEMENTS or self.ways[k].work > PRIMITIVES:
             return RECOMPUTE
-        read = [number(math.prod(self.order.nodes[i].shape)) for i in self.loads(k)]
-        return AGAIN if sum(2 * n >= size for n in read) <= 1 else RECOMPUTE
+        read = [size_hint(math.prod(self.order.nodes[i].shape)) for i in self.loads(k)]
+        return GPU_RECOMPUTE_LIMIT if sum(2 * n >= size for n in read) <= 1 else RECOMPUTE
 
     def is_drawn(self, k: int) -> bool:
         """Whether it is of a length that changes, and of very many primitives, as random bits are:
         a walk over such an axis keeps nothing in registers for the next one."""
-        return is_symbolic(self.order.nodes[k].shape) and self.primitives(k) > MANY
+        return is_symbolic(self.order.nodes[k].shape) and self.primitives(k) > EXPENSIVE_PRIMITIVES
 
     def primitives(self, k: int) -> int:
         """How many it takes for an element, beside those of its operands."""
@@ -559,7 +562,7 @@ class Stored:
         is more than a step away from a buffer of another one (on the CPU all of it). Of a copy it
         is what is copied: the windows of a convolution are much more than the image. A product
         of several tiles loads each element several times: from one buffer."""
-        n, routine = self.order.nodes[k], self.order.kinds[k] == ROUTINE
+        n, routine = self.order.nodes[k], self.order.kinds[k] == EXTERN
         if not routine and not _is_long(n.inputs[0].shape, n.shape):
             return
         host, printed = self.limits.host, n.op is not None and isinstance(n.op.kernel, str)
@@ -573,11 +576,11 @@ class Stored:
             often = way.cost > 2 and not heavy.isdisjoint(loads)
             if printed:
                 mine, other = n.shape[-2:] if i == self.order.inputs[k][0] else n.shape[:-3:-1]
-                large = number(math.prod(self.order.nodes[base].shape)) > LARGE
-                often = often or (len(loads) > 1 and large and number(other) > TILE)
-                few = TILE * number(mine) <= number(other)
+                large = size_hint(math.prod(self.order.nodes[base].shape)) > RECOMPUTE_MIN_ELEMENTS
+                often = often or (len(loads) > 1 and large and size_hint(other) > TILE)
+                few = TILE * size_hint(mine) <= size_hint(other)
             else:
-                few = n.op is not None and (n.op.in_part is not None or self.is_few(k, base))
+                few = n.op is not None and (n.op.write_slice is not None or self.is_few(k, base))
             if few and not (host or self.limits.alone) and self.follows(base, heavy):
                 often = False
             if (way.loops and not host) or (routine and (host or often)):
@@ -586,8 +589,8 @@ class Stored:
     def is_few(self, k: int, base: int) -> bool:
         """Whether a kernel may make operand `base` as often as it reads it, beside much more."""
         n, size = self.order.nodes[k], math.prod(self.order.nodes[base].shape)
-        largest = max([number(math.prod(x.shape)) for x in n.inputs])
-        return n.op is not None and n.op.remakes and TILE * number(size) <= largest
+        largest = max([size_hint(math.prod(x.shape)) for x in n.inputs])
+        return n.op is not None and n.op.recomputes_operands and TILE * size_hint(size) <= largest
 
     def follows(self, k: int, heavy: set[int]) -> bool:
         """Whether node `k` is made of results of routines, and in none of their kernels."""
@@ -607,7 +610,7 @@ class Stored:
         """Note how a consumer has node `k`."""
         self.ways[k], self.leaves[k] = self.way(k)
 
-    def way(self, k: int) -> tuple[Way, tuple[int, ...]]:
+    def way(self, k: int) -> tuple[InlineCost, tuple[int, ...]]:
         """How a consumer has node `k`, and what that begins at."""
         n = self.order.nodes[k]
         if self.order.computed(k) and k not in self.nodes:
@@ -615,10 +618,10 @@ class Stored:
         key = n.op is CONST, n.shape, n.dtype
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Way(1, 1, False)
+            found = self.known[key] = InlineCost(1, 1, False)
         return found, (k,)
 
-    def made(self, k: int) -> tuple[Way, tuple[int, ...]]:
+    def made(self, k: int) -> tuple[InlineCost, tuple[int, ...]]:
         """How node `k` is computed, and what that begins at."""
         n, op, inputs = self.order.nodes[k], self.order.nodes[k].op, self.order.inputs[k]
         if op is CONST:
@@ -640,7 +643,7 @@ class Stored:
             work = min(self.primitives(k) + sum(w.work for w in ways), 10**6)
             dtypes = [x.dtype for x in n.inputs]
             loops = _loops(op, dtypes, n.dtype) or any(w.loops for w in ways)
-            found = self.known[key] = Way(cost, work, loops)
+            found = self.known[key] = InlineCost(cost, work, loops)
         return found, leaves
 
     def loads(self, k: int) -> list[int]:
@@ -682,7 +685,7 @@ class Stored:
 
 
 @dataclass(eq=False)
-class Group:
+class KernelGroup:
     """The members of one kernel, and what it waits for."""
 
     number: int
@@ -690,20 +693,24 @@ class Group:
     before: int = 0  # bits of the groups that must run earlier
 
 
-class Grouping:
+class FusionPlanner:
     """Gathers the stored nodes into groups, each as it comes into one that makes what it reads, or
     reads the same; else it begins a group of its own."""
 
-    def __init__(self, order: Order, limits: Limits, replacing: Collection[int] = ()) -> None:
+    def __init__(
+        self, order: IndexedGraph, limits: Limits, replacing: Collection[int] = ()
+    ) -> None:
         """`replacing` are the roots that may be written over an old value."""
         self.order, self.limits = order, limits
-        self.stored = Stored(order, limits)
-        self.forms: dict[Shape, Form] = {}  # those without members, by their spaces
+        self.stored = MaterializationPlan(order, limits)
+        self.forms: dict[Shape, KernelBuilder] = {}  # those without members, by their spaces
         self.roots = set(order.roots)
         self.replacing = set(replacing)
-        self.groups: list[Group | None] = []
-        self.home: dict[int, Group] = {}  # of each stored node
-        self.readers: dict[int, dict[int, Group]] = {}  # of each buffer, by number, latest last
+        self.groups: list[KernelGroup | None] = []
+        self.home: dict[int, KernelGroup] = {}  # of each stored node
+        self.readers: dict[
+            int, dict[int, KernelGroup]
+        ] = {}  # of each buffer, by number, latest last
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         self.waited = 0  # bits of the groups that others wait for
         # of each sum of columns: what makes it
@@ -734,7 +741,8 @@ class Grouping:
         buffers = self.reads[k]
         homes = {self.home[b].number: self.home[b] for b in buffers if b in self.home}
         makers = [homes[number] for number in sorted(homes, reverse=True)]
-        latest = [[*itertools.islice(reversed(self.readers.get(b, {}).values()), READERS)]
+        latest = [[*itertools.islice(reversed(self.readers.get(b, {}).values()),
+        MAX_READER_CANDIDATES)]
                   for b in buffers]  # fmt: skip
         near = {g.number: g for some in latest for g in some[::-1]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
@@ -757,7 +765,7 @@ class Grouping:
                         self.try_union(now, other)
                 return
         space = n.inputs[0].shape if kind == REDUCTION else n.shape
-        group = Group(len(self.groups), self.fusion(space))
+        group = KernelGroup(len(self.groups), self.fusion(space))
         self.groups.append(group)
         group.fusion.add(k)
         self.settle(group)
@@ -766,7 +774,7 @@ class Grouping:
         """One that computes nothing yet."""
         form = self.forms.get(space)
         if form is None:
-            form = self.forms[space] = Form(space)
+            form = self.forms[space] = KernelBuilder(space)
         return FusionGroup(self.stored, form)
 
     # --- the rules
@@ -776,12 +784,12 @@ class Grouping:
         what `k` reads."""
         kind = self.order.kinds[k]
         if (
-            not changes(fusion.form.size) and not fusion.form.size
+            not is_symbolic_size(fusion.form.size) and not fusion.form.size
         ):  # an empty space, over which nothing may be computed
             return False
-        if kind == ROUTINE:  # begins a kernel
+        if kind == EXTERN:  # begins a kernel
             return False
-        if fusion.form.routine is not None and fusion.form.routine.op.in_part is not None:  # type: ignore[union-attr]
+        if fusion.form.routine is not None and fusion.form.routine.op.write_slice is not None:  # type: ignore[union-attr]
             return False
         drawn = self.stored.drawn
         if (
@@ -804,7 +812,7 @@ class Grouping:
         if fusion.form.routine is not None:
             return False
         if not sizes.same(math.prod(shape), fusion.form.size):
-            return bool(fusion.form.axes) and number(fusion.form.size) <= ONE_GROUP
+            return bool(fusion.form.axes) and size_hint(fusion.form.size) <= ONE_WORKGROUP_ELEMENTS
         if fusion.form.axes:
             return True
         axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
@@ -818,7 +826,7 @@ class Grouping:
             return made_here and sizes.same(size, fusion.form.size)
         if fusion.form.axes and sizes.same(size, fusion.form.size):
             return self.balanced(fusion.form.space, fusion.form.axes) and (
-                made_here or number(fusion.form.size) <= ONE_GROUP
+                made_here or size_hint(fusion.form.size) <= ONE_WORKGROUP_ELEMENTS
             )
         return sizes.same(size, fusion.form.size) or made_here
 
@@ -830,7 +838,9 @@ class Grouping:
         if self.limits.host:
             return last
         results = math.prod(n for d, n in enumerate(space) if d not in axes)
-        return number(math.prod(space)) <= SMALL or (last and number(results) >= 64)
+        return size_hint(math.prod(space)) <= LOOP_ORDER_MIN_ELEMENTS or (
+            last and size_hint(results) >= 64
+        )
 
     def suits_union(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
@@ -850,15 +860,15 @@ class Grouping:
         as one would run both before and after another."""
         form = fusion.form
         if self.bindings(fusion) > self.limits.storage_buffers:
-            raise _UnfitError
+            raise _FusionError
         if form.fits is None:
             form.fits = not self.too_long(form) and (form.routine is None or self.stores(form))
         if not form.fits:
-            raise _UnfitError
+            raise _FusionError
         for buffer in fusion.buffers:
             home = self.home.get(buffer)
             if home is not None and not own >> home.number & 1 and home.before & own:
-                raise _UnfitError
+                raise _FusionError
 
     def bindings(self, fusion: FusionGroup) -> int:
         """The buffers that it binds, at most: a member is written if a root, or if others read
@@ -870,14 +880,14 @@ class Grouping:
             written = sum(k in self.roots or not self.users.get(k, set()) <= inside for k in inside)
         return len(form.buffers) + max(written, 1)
 
-    def stores(self, form: Form) -> bool:
+    def stores(self, form: KernelBuilder) -> bool:
         """Whether a routine's kernel can store its members where they are."""
         return all(
             not any(v.mask for v in where) and (not self.limits.host or views.is_contiguous(where))
             for _, where in form.values.values()
         )
 
-    def too_long(self, form: Form) -> bool:
+    def too_long(self, form: KernelBuilder) -> bool:
         """Whether a reduction with other work would be too long for the GPU's compilers, or have
         loops in a long loop."""
         if not form.axes or len(form.values) == 1 or self.limits.host:
@@ -894,15 +904,19 @@ class Grouping:
 
     # --- what changes groups
 
-    def try_add(self, g: Group, k: int) -> bool:
+    def try_add(self, g: KernelGroup, k: int) -> bool:
         """Compute node `k` in the group too, if the device takes the kernel that this makes."""
         fusion = g.fusion.copy()
         try:
             fusion.add(k)
             self.check(fusion, 1 << g.number)
-        except _UnfitError:
+        except _FusionError:
             return False
-        large = not self.limits.host and number(fusion.form.size) >= KEPT and k not in self.roots
+        large = (
+            not self.limits.host
+            and size_hint(fusion.form.size) >= REMATERIALIZE_MIN_ELEMENTS
+            and k not in self.roots
+        )
         values = [*fusion.form.values.values()]
         if large and values.count(values[-1]) > 1:
             return False  # it is made again so that it needn't be kept since then
@@ -910,25 +924,25 @@ class Grouping:
         self.settle(g)
         return True
 
-    def try_union(self, a: Group, b: Group) -> bool:
+    def try_union(self, a: KernelGroup, b: KernelGroup) -> bool:
         """Make one group of two, in the place of `a`."""
         if not self.suits_union(a.fusion, b.fusion):
             return False
         space = (a if a.fusion.form.axes else b).fusion.form.space
-        merged = Group(a.number, self.fusion(space))
+        merged = KernelGroup(a.number, self.fusion(space))
         bits = (1 << a.number) | (1 << b.number)
         try:
             for k in sorted([*a.fusion.members, *b.fusion.members]):
                 merged.fusion.add(k)
             self.check(merged.fusion, bits)
-        except _UnfitError:
+        except _FusionError:
             return False
         self.groups[b.number] = None
         self.let_wait(bits, bits)
         self.settle(merged, a, b)
         return True
 
-    def settle(self, g: Group, *replaced: Group) -> None:
+    def settle(self, g: KernelGroup, *replaced: KernelGroup) -> None:
         """Note what `g` now computes, reads and must wait for."""
         self.groups[g.number] = g
         for k in g.fusion.members:
@@ -944,7 +958,7 @@ class Grouping:
             readers[g.number] = g
         self.let_wait(1 << g.number, g.before)
 
-    def readers_of(self, buffer: int) -> list[Group]:
+    def readers_of(self, buffer: int) -> list[KernelGroup]:
         """The groups that read a buffer, as the program was written."""
         found = [g for g in self.readers.get(buffer, {}).values() if self.groups[g.number] is g]
         return sorted(found, key=lambda g: g.number)
@@ -958,7 +972,7 @@ class Grouping:
             if g is not None and g.before & groups:
                 g.before |= before
 
-    def after(self, first: Group, then: Group) -> bool:
+    def after(self, first: KernelGroup, then: KernelGroup) -> bool:
         """Have `then` run after `first`, if nothing forbids it."""
         if first is then:
             return True
@@ -968,7 +982,7 @@ class Grouping:
         self.let_wait(1 << then.number, then.before)
         return True
 
-    def join(self, same: list[Group]) -> None:
+    def join(self, same: list[KernelGroup]) -> None:
         """Let the first of the groups do the work of all; none of them waits for another."""
         first, *others = same
         bits = sum(1 << g.number for g in same)
@@ -977,7 +991,7 @@ class Grouping:
             self.groups[g.number] = None
         self.let_wait(bits, bits | first.before)
 
-    def ordered(self) -> list[Group]:
+    def ordered(self) -> list[KernelGroup]:
         """The groups, each after what it must wait for, otherwise as the program was written; on a
         GPU first those after which less memory is held. So a parameter's gradient is made when what
         it is made of is there, which then needn't be kept."""
@@ -986,15 +1000,15 @@ class Grouping:
         first = {g.number: min(g.fusion.members) for g in left}
         temporary = set() if self.limits.host else self.home.keys() - self.roots
         reads = {g.number: temporary & g.fusion.buffers.keys() for g in left}
-        readers: dict[int, list[Group]] = {}
+        readers: dict[int, list[KernelGroup]] = {}
         for g in left:
             for b in reads[g.number]:
                 readers.setdefault(b, []).append(g)
         waiting = {b: len(some) for b, some in readers.items()}
-        size = {b: number(math.prod(self.order.nodes[b].shape)) for b in waiting}
+        size = {b: size_hint(math.prod(self.order.nodes[b].shape)) for b in waiting}
         made = {g.number: sum(size.get(k, 0) for k in g.fusion.members) for g in left}
 
-        def grows(g: Group) -> bool:
+        def grows(g: KernelGroup) -> bool:
             """Whether more is held after a group, which frees its share of what others read."""
             return made[g.number] > sum(size[b] / waiting[b] for b in reads[g.number])
 
@@ -1002,9 +1016,9 @@ class Grouping:
         alive = sum(1 << g.number for g in left)
         at_once: list[tuple[int, int]] = []  # those that are ready, first what the program does
         growing: list[tuple[int, int]] = []  # those of them after which more is held
-        later: dict[int, list[Group]] = {}  # by one of the groups that they wait for
+        later: dict[int, list[KernelGroup]] = {}  # by one of the groups that they wait for
 
-        def look(some: Iterable[Group]) -> None:
+        def look(some: Iterable[KernelGroup]) -> None:
             for g in some:
                 last = (g.before & alive & ~done).bit_length() - 1
                 if last < 0:

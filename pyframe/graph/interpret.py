@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import on_arrays
+from pyframe.core.dispatch import eval_on_arrays
 from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, RowSum, Valid
+from pyframe.graph.program import (
+    Apply,
+    ExternResult,
+    InBounds,
+    Kernel,
+    Load,
+    Reduce,
+    RowSum,
+    ScalarParam,
+)
 from pyframe.graph.scalar import Scalar, inlined, nodes_of
 
 
@@ -32,12 +41,12 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
             for e in operands
         ]
         op = REGISTRY[name]
-        if op.in_part is not None:
+        if op.write_slice is not None:
             (store,) = kernel.stores
             made = from_storage(arrays[store.binding].view(storage_dtype(dtype)), dtype)
-            made = op.in_part(np.array(made[: math.prod(kernel.space)]), *values, *attrs)
+            made = op.write_slice(np.array(made[: math.prod(kernel.space)]), *values, *attrs)
         else:
-            made = on_arrays(op, values, [e.dtype for e in operands], attrs)
+            made = eval_on_arrays(op, values, [e.dtype for e in operands], attrs)
         result = _rounded(made, dtype).reshape(kernel.space)
         if any(isinstance(i, RowSum) for i in kernel.code):
             rows = values[0].sum(-1, keepdims=True)
@@ -75,12 +84,12 @@ def _evaluate(
         if isinstance(i, Load):
             flat = arrays[i.binding].view(storage_dtype(i.dtype))
             values.append(from_storage(views.read(flat, i.index_map), i.dtype))
-        elif isinstance(i, Param):
+        elif isinstance(i, ScalarParam):
             values.append(_load_param(params, base + 4 * i.word, i.dtype))
-        elif isinstance(i, Valid):
+        elif isinstance(i, InBounds):
             n = math.prod(i.index_map[0].shape)
             values.append(views.read(np.ones(_extent(i.index_map, n), np.bool_), i.index_map))
-        elif isinstance(i, Result):
+        elif isinstance(i, ExternResult):
             values.append(result)
         elif isinstance(i, RowSum):
             values.append(rows)

@@ -17,10 +17,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyframe.core.sizes import alike, changes
+from pyframe.core.sizes import is_symbolic_size, statically_equal
 from pyframe.core.view import IndexMap, Shape, View, unravel
 from pyframe.graph import scalar as s
-from pyframe.graph.program import Apply, Kernel, Load, Reduce, Store, Valid, operands
+from pyframe.graph.program import Apply, InBounds, Kernel, Load, Reduce, Store, operands
 from pyframe.graph.scalar import Scalar
 
 INDEX = "index"  # the type of positions: an int that holds an address
@@ -46,7 +46,7 @@ class Write(NamedTuple):
     store: int
 
 
-class Nest(NamedTuple):
+class LoopNest(NamedTuple):
     """A kernel as loops."""
 
     code: Sequence[Any]  # its instructions
@@ -83,12 +83,12 @@ def axes_of(index_map: IndexMap) -> set[int]:
     v = index_map[-1]
     return {
         d for d, n in enumerate(v.shape)
-        if (changes(n) or n != 1)
-        and (v.strides[d] or (v.mask is not None and not alike(v.mask[d], (0, n))))
+        if (is_symbolic_size(n) or n != 1)
+        and (v.strides[d] or (v.mask is not None and not statically_equal(v.mask[d], (0, n))))
     }  # fmt: skip
 
 
-def nest(kernel: Kernel) -> Nest:
+def nest(kernel: Kernel) -> LoopNest:
     """`kernel`, which is no routine, as loops."""
     levels = levels_of(kernel)
     depth = {d: level for level, axes in enumerate(levels) for d in axes}
@@ -97,7 +97,7 @@ def nest(kernel: Kernel) -> Nest:
     for i in kernel.code:
         walk = -1
         level = max([at[a] for a in operands(i)], default=0)
-        if isinstance(i, (Load, Valid)):
+        if isinstance(i, (Load, InBounds)):
             level = max([depth[d] for d in axes_of(i.index_map)], default=0)
         elif isinstance(i, Apply) and i.index is not None:
             level = max([level, *[depth[d] for d in axes_of(i.index)]])
@@ -108,7 +108,7 @@ def nest(kernel: Kernel) -> Nest:
         walks.append(walk)
     stores = range(len(kernel.stores))
     body = _Builder(kernel, levels, at, walks).block(0, (), stores, set())
-    return Nest(kernel.code, kernel.stores, kernel.space, levels, at, walks, body)
+    return LoopNest(kernel.code, kernel.stores, kernel.space, levels, at, walks, body)
 
 
 def _of_store(store: Store, levels: list[list[int]]) -> int:
@@ -190,7 +190,7 @@ class _Builder:
 # --- positions
 
 
-class Position(NamedTuple):
+class Address(NamedTuple):
     """Where an index map sends the index: the position in its buffer, and whether there is an
     element (None: always). The position means nothing where there is none."""
 
@@ -204,10 +204,10 @@ def index(d: int) -> Scalar:
 
 
 @functools.lru_cache(4096)
-def position(index_map: IndexMap, space: Shape) -> Position:
+def position(index_map: IndexMap, space: Shape) -> Address:
     """What an index map says, over the indices of `space`; what is 0 or 1 leaves no trace."""
     if any(0 in v.shape for v in index_map[:-1]):  # all is padding around nothing
-        return Position(_number(0), s.const(False, "bool"))
+        return Address(_number(0), s.const(False, "bool"))
     at: list[Scalar | None] = [index(d) if _is_long(n) else None for d, n in enumerate(space)]
     conditions: list[Scalar] = []
     for depth in reversed(range(len(index_map))):
@@ -229,12 +229,12 @@ def position(index_map: IndexMap, space: Shape) -> Position:
     valid = None
     for c in conditions:
         valid = c if valid is None else valid & c
-    return Position(_sum(index_map[0].offset, index_map[0].strides, at), valid)
+    return Address(_sum(index_map[0].offset, index_map[0].strides, at), valid)
 
 
 def _is_long(n: int) -> bool:
     """Whether an index along an axis of `n` elements may be another than 0."""
-    return changes(n) or n > 1
+    return is_symbolic_size(n) or n > 1
 
 
 def _number(n: int) -> Scalar:
@@ -245,11 +245,13 @@ def _inside(v: View, at: Sequence[Scalar | None]) -> list[Scalar]:
     """That the indices lie within the mask of a view."""
     out = []
     for (lo, hi), n, i in zip(v.mask or (), v.shape, at, strict=False):
-        if not changes(hi - lo) and lo >= hi:  # nowhere; an axis of one element has no index here
+        if (
+            not is_symbolic_size(hi - lo) and lo >= hi
+        ):  # nowhere; an axis of one element has no index here
             return [s.const(False, "bool")]
-        if (i is not None and changes(lo)) or lo > 0:
+        if (i is not None and is_symbolic_size(lo)) or lo > 0:
             out.append(s.const(False, "bool") if i is None else i >= lo)
-        if (i is not None and changes(n - hi)) or hi < n:
+        if (i is not None and is_symbolic_size(n - hi)) or hi < n:
             out.append(s.const(hi > 0, "bool") if i is None else i < hi)
     return out
 
@@ -284,5 +286,5 @@ def _terms(offset: int, terms: Any, at: Sequence[Scalar | None]) -> Scalar | Non
 def digit(flat: Scalar, shape: Shape, d: int) -> Scalar:
     """Index d of the flat position over `shape`."""
     inner, outer = math.prod(shape[d + 1 :]), math.prod(shape[:d])
-    i = flat if alike(inner, 1) else flat / inner
-    return i if alike(outer, 1) else i % shape[d]
+    i = flat if statically_equal(inner, 1) else flat / inner
+    return i if statically_equal(outer, 1) else i % shape[d]

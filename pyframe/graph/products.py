@@ -12,15 +12,15 @@ import numpy as np
 from pyframe.core import op as ops
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REGISTRY, ROUTINE, Op
+from pyframe.core.op import CONST, ELEMENTWISE, EXTERN, MOVEMENT, REGISTRY, Op
 from pyframe.core.sizes import is_symbolic
-from pyframe.graph.fuse import AGAIN, KEPT, shown
+from pyframe.graph.fuse import GPU_RECOMPUTE_LIMIT, REMATERIALIZE_MIN_ELEMENTS, resolve_view
 
 COLUMNS = {"product": 2, "packed": 0}  # by the kernel: the dim of weights that columns come of
 
 
 @functools.cache
-def beside(name: str, n: int) -> Op:
+def concat_gemm_op(name: str, n: int) -> Op:
     """Op `name` of an operand and of `n` weights, whose columns stand beside each other."""
     one = REGISTRY[name]
     first, *weight = one.inputs
@@ -39,7 +39,7 @@ def beside(name: str, n: int) -> Op:
         return ops.CAT([Op.run(one, a[:inputs], a[inputs:]) for a in each(args)], 2)
 
     return Op(
-        f"{name}{n}", ROUTINE, " ".join([first, *[f"{w}{i}" for w in weight for i in range(n)]]),
+        f"{name}{n}", EXTERN, " ".join([first, *[f"{w}{i}" for w in weight for i in range(n)]]),
         " ".join(one.attrs), infer=infer, kernel=one.kernel, routine=f"beside.{name}",
         flops=one.flops,
         numpy=lambda *args: np.concatenate([one.numpy(*a) for a in each(args)], 2),  # type: ignore[misc]
@@ -47,7 +47,7 @@ def beside(name: str, n: int) -> Op:
     )  # fmt: skip
 
 
-def put_beside(
+def fuse_sibling_gemms(
     order: Sequence[Node],
     roots: Sequence[Node],
     limits: Limits,
@@ -73,7 +73,7 @@ def put_beside(
             users.setdefault(id(i), []).append(n)
         if _is_few(n, few) and not (limits.portable and n.shape[1] > 1):
             x, *weight = n.inputs
-            (base, at), d = shown(x), COLUMNS[str(n.op.kernel)]
+            (base, at), d = resolve_view(x), COLUMNS[str(n.op.kernel)]
             sides = [(*w.shape[:d], *w.shape[d + 1 :]) for w in weight]
             key = (n.op, n.attrs, n.dtype, same[id(base)], at, *sides)
             found.setdefault(key, []).append(n)
@@ -99,7 +99,7 @@ def _is_few(n: Node, few: int) -> bool:
         and not is_symbolic(n.shape)
         and n.shape[0] == 1
         and n.shape[1] <= few
-        and all(shown(w)[0].data is not None for w in n.inputs[1:])
+        and all(resolve_view(w)[0].data is not None for w in n.inputs[1:])
     )
 
 
@@ -107,7 +107,7 @@ def _that_fit(some: Sequence[Node], most: int) -> Sequence[Node]:
     """The first of the products, whose weights one kernel can bind beside the rest."""
     bound: set[int] = set()
     for k, n in enumerate(some):
-        bound |= {id(shown(w)[0]) for w in n.inputs[1:]}
+        bound |= {id(resolve_view(w)[0]) for w in n.inputs[1:]}
         if len(bound) + 2 > most:
             return some[: max(k, 1)]
     return some
@@ -119,7 +119,7 @@ def _join(some: Sequence[Node]) -> None:
     assert one.op is not None
     weights = [w for each in zip(*[n.inputs[1:] for n in some], strict=True) for w in each]
     shape = (1, one.shape[1], sum(sizes))
-    op = beside(one.op.name, len(some))
+    op = concat_gemm_op(one.op.name, len(some))
     joint = Node(op, (one.inputs[0], *weights), one.attrs, shape, one.dtype, one.device)
     part = REGISTRY["slice"]
     for n, at in zip(some, np.cumsum([0, *sizes]).tolist(), strict=False):
@@ -129,7 +129,7 @@ def _join(some: Sequence[Node]) -> None:
 # --- what is made a second time
 
 
-def made_again(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+def rematerialize(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     """What a product reads and, long after it, the one for a weight's gradient, as the activation
     between two layers is, is made a second time of a product's result that is kept anyway: so
     that both needn't be held until then."""
@@ -143,9 +143,13 @@ def made_again(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     for n in order:
         if n.data is None and n.op is not None and n.op.kernel == "product":
             for x in n.inputs:
-                base = shown(x)[0]
+                base = resolve_view(x)[0]
                 made = base.data is None and base.op is not None and base.op.kind == ELEMENTWISE
-                large = not is_symbolic(x.shape) and x.shape[0] == 1 and math.prod(x.shape) >= KEPT
+                large = (
+                    not is_symbolic(x.shape)
+                    and x.shape[0] == 1
+                    and math.prod(x.shape) >= REMATERIALIZE_MIN_ELEMENTS
+                )
                 if made and large and math.prod(base.shape) == math.prod(x.shape):
                     read.setdefault(id(base), []).append(n)
                     value[id(base)] = base
@@ -154,7 +158,7 @@ def made_again(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
         base, (first, *more) = value[k], products
         inside, sources = _between(base)
         of = [s for s in sources if 2 * math.prod(s.shape) > math.prod(base.shape)]
-        if not more or k in asked or len(inside) > 2 * AGAIN or len(of) != 1:
+        if not more or k in asked or len(inside) > 2 * GPU_RECOMPUTE_LIMIT or len(of) != 1:
             continue
         later = _after(first, users, False)
         if not all(id(n) in later for n in more) or later.isdisjoint(
@@ -163,7 +167,9 @@ def made_again(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
             continue
         copies: dict[int, Node] = {}
         for n in more:
-            n.inputs = tuple([_copied(i, copies) if shown(i)[0] is base else i for i in n.inputs])
+            n.inputs = tuple(
+                [_copied(i, copies) if resolve_view(i)[0] is base else i for i in n.inputs]
+            )
         changed = True
     return toposort(roots) if changed else order
 

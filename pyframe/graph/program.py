@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from pyframe.core import view as views
 from pyframe.core.dtypes import bool_, dtype as DType
-from pyframe.core.op import REGISTRY, Combine
-from pyframe.core.sizes import numbers
+from pyframe.core.op import REGISTRY, Reducer
+from pyframe.core.sizes import size_hints
 from pyframe.core.view import IndexMap
 
 Shape = tuple[int, ...]
@@ -32,14 +32,14 @@ class Load(NamedTuple):
     dtype: DType
 
 
-class Param(NamedTuple):
+class ScalarParam(NamedTuple):
     """A scalar of the params buffer: 32-bit word `word`, or the low half of it for float16."""
 
     word: int
     dtype: DType
 
 
-class Valid(NamedTuple):
+class InBounds(NamedTuple):
     """Whether `index_map` sends the index to a real element (False in padding)."""
 
     index_map: IndexMap
@@ -65,7 +65,7 @@ class Reduce(NamedTuple):
     dtype: DType
 
 
-class Result(NamedTuple):
+class ExternResult(NamedTuple):
     """The routine's own result at the index: where its epilogue begins."""
 
     dtype: DType
@@ -83,7 +83,7 @@ class Expr(NamedTuple):
     """A value at each index of `shape`: instructions in order, the last one is the value."""
 
     shape: Shape
-    code: tuple[Load | Param | Valid | Apply, ...]
+    code: tuple[Load | ScalarParam | InBounds | Apply, ...]
     dtype: DType
 
 
@@ -104,7 +104,7 @@ class Store(NamedTuple):
         return tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
 
 
-class Routine(NamedTuple):
+class ExternKernel(NamedTuple):
     """A kernel written by hand: op `name` on operands, each an Expr over its own index."""
 
     name: str
@@ -124,7 +124,7 @@ def operands(i: Any) -> tuple[int, ...]:
     return i.args if isinstance(i, Apply) else (i.arg,) if isinstance(i, Reduce) else ()
 
 
-def combine_of(i: Reduce) -> Combine:
+def combine_of(i: Reduce) -> Reducer:
     """How a Reduce combines two values."""
     found = REGISTRY[i.op].combine
     assert found is not None
@@ -178,11 +178,11 @@ class Kernel:
     """
 
     space: Shape
-    code: tuple[Load | Param | Valid | Apply | Reduce | Result | RowSum, ...]
+    code: tuple[Load | ScalarParam | InBounds | Apply | Reduce | ExternResult | RowSum, ...]
     stores: tuple[Store, ...]
     bindings: int  # buffers 0 .. bindings-1; one that a Store names is written
     params: int  # 32-bit words of scalars
-    routine: Routine | None = None
+    routine: ExternKernel | None = None
 
     @property
     def written(self) -> set[int]:
@@ -199,7 +199,7 @@ class Slot(NamedTuple):
     offset: int = 0
 
 
-class Step(NamedTuple):
+class Dispatch(NamedTuple):
     """A kernel and what it runs on: `slots[i]` is the buffer of binding i."""
 
     kernel: int
@@ -212,7 +212,7 @@ class Program:
     """Steps over numbered buffers (slots): first the inputs, then the outputs, then temporaries."""
 
     kernels: Sequence[Kernel]
-    steps: list[Step]
+    steps: list[Dispatch]
     slots: list[Slot]
     regions: list[int]  # bytes of each region
     outputs: list[int]  # the slot of each result; an input's where it is written in place
@@ -239,6 +239,6 @@ class Program:
 
 def kernel_at_present(k: Kernel) -> Kernel:
     """A kernel with numbers for the sizes that change."""
-    routine = None if k.routine is None else Routine(*map(numbers, k.routine))
-    parts = numbers(k.space), numbers(k.code), numbers(k.stores)
+    routine = None if k.routine is None else ExternKernel(*map(size_hints, k.routine))
+    parts = size_hints(k.space), size_hints(k.code), size_hints(k.stores)
     return Kernel(*parts, k.bindings, k.params, routine)

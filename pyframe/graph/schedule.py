@@ -15,48 +15,50 @@ from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, REDUCTION, REGISTRY, ROUTINE
-from pyframe.core.sizes import changes, greatest, is_symbolic, number
+from pyframe.core.op import CONST, EXTERN, REDUCTION, REGISTRY
+from pyframe.core.sizes import is_symbolic, is_symbolic_size, size_hint, sym_max
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
-    KEPT,
-    ONE_GROUP,
+    ONE_WORKGROUP_ELEMENTS,
+    REMATERIALIZE_MIN_ELEMENTS,
     FusionGroup,
-    Group,
-    Grouping,
-    Order,
+    FusionPlanner,
+    IndexedGraph,
+    KernelGroup,
+    graph_key as graph_key,
+    resolve_view,
     row_sums,
     same_positions,
-    shown,
-    structure as structure,
 )
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
     TEMP,
+    ExternKernel,
     Kernel,
     Load,
     Program,
     Reduce,
-    Routine,
     Store,
 )
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
-TALL = 1 << 12  # rows of which columns are summed: so many are split among more workgroups
+# Rows of which columns are summed: so many are split among more workgroups
+TALL_COLUMN_ROWS = 1 << 12
 COLUMNS, COLUMN_GROUPS = 16, 256  # that a workgroup has then, and how many workgroups there are
 PRODUCTS = "product", "packed"  # kernels
-FEW = 8  # rows of a product: one of more has work enough for a GPU
-SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
+FEW_PRODUCT_ROWS = 8  # rows of a product: one of more has work enough for a GPU
+# Elements a result: a longer reduction to few results is done in two kernels
+SPLIT_REDUCTION_MIN = 1 << 15
 
 
 # --- from groups to kernels
 
 
-class _Work:
+class _KernelInstance:
     """A kernel with what it runs on: a node for each binding, and its scalars."""
 
-    def __init__(self, g: Group, kept: set[int], donors: Mapping[int, int]) -> None:
+    def __init__(self, g: KernelGroup, kept: set[int], donors: Mapping[int, int]) -> None:
         """`kept` are the nodes that are written, `donors` gives the input that a node is written
         over."""
         fusion = g.fusion
@@ -94,11 +96,11 @@ def _kernel(fusion: FusionGroup, stored: Sequence[tuple[int, int]], bindings: in
         code, space, stores = _program.collapsed(code, space, stores)
     routine = None
     if n is not None and n.op is not None:
-        routine = Routine(n.op.name, n.attrs, form.operands, n.dtype)
+        routine = ExternKernel(n.op.name, n.attrs, form.operands, n.dtype)
     return Kernel(space, tuple(code), tuple(stores), bindings, len(form.words), routine)
 
 
-def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
+def _can_donate(grouping: FusionPlanner, donor: int, k: int) -> bool:
     """Whether node `k` may be written over input `donor`: nothing reads the old value afterwards,
     and each element is read, if at all, only by what writes it. Makes the readers run first."""
     home = grouping.home[k]
@@ -123,7 +125,7 @@ def _written_in_part(
         chain: list[Node] = []
         while n.data is None and n.op is not None and n.op.over is not None:
             chain.insert(0, n)
-            n, at = shown(n.inputs[0])
+            n, at = resolve_view(n.inputs[0])
             whole = views.is_contiguous(at) and math.prod(at[0].shape) == math.prod(n.shape)
             if id(n) == donor and whole and donor not in without:
                 out[donor] = chain
@@ -132,7 +134,7 @@ def _written_in_part(
     return out
 
 
-def _takes_turns(grouping: Grouping, donor: int, chain: list[int]) -> bool:
+def _can_chain_inplace(grouping: FusionPlanner, donor: int, chain: list[int]) -> bool:
     """Whether each of the nodes may be written over the one before: nothing reads that later, nor
     in the same kernel. Makes the readers run first."""
     for old, k in itertools.pairwise([donor, *chain]):
@@ -143,8 +145,8 @@ def _takes_turns(grouping: Grouping, donor: int, chain: list[int]) -> bool:
     return True
 
 
-def _over_temporaries(
-    order: Order, ordered: Sequence[Sequence[Group]], kept: set[int], fixed: set[int]
+def _reuse_dying_temporaries(
+    order: IndexedGraph, ordered: Sequence[Sequence[KernelGroup]], kept: set[int], fixed: set[int]
 ) -> dict[int, int]:
     """For values that kernels write the temporary that each may be written over: of its size, read
     there for the last time, and each element only by the thread that writes it. `ordered` are the
@@ -208,7 +210,7 @@ class _Merged(NamedTuple):
     """Maps that do the same to tensors of different sizes, done as one map over tensors that lie
     one after the other."""
 
-    works: list[_Work]
+    works: list[_KernelInstance]
     columns: list[tuple[int, ...]]  # for each binding with a tensor a work: these buffers
     offsets: list[int]  # of each work, in bytes
     nbytes: int
@@ -219,7 +221,8 @@ class _Horizontal:
     region. `donors` gives the input that a node is written over: both are one buffer."""
 
     def __init__(
-        self, order: Order, works: list[_Work], movable: set[int], donors: Mapping[int, int],
+        self, order: IndexedGraph, works: list[_KernelInstance], movable: set[int],
+        donors: Mapping[int, int],
         changing: set[int], limits: Limits,
     ) -> None:  # fmt: skip
         self.host, self.most = limits.host, min(limits.binding_bytes, limits.buffer_bytes)
@@ -227,14 +230,14 @@ class _Horizontal:
         self.changing = changing  # ids of the constants that have other values in other runs
         self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
         self.columns: dict[tuple[int, ...], tuple[int, ...]] = {}  # equal ones are the same one
-        self.touching: dict[int, list[_Work]] = {}  # for each buffer the works on it
+        self.touching: dict[int, list[_KernelInstance]] = {}  # for each buffer the works on it
         for w in works:
             for k in {self.buffer(k) for k in w.nodes}:
                 self.touching.setdefault(k, []).append(w)
 
-    def found(self, grouping: Grouping) -> list[_Merged]:
+    def found(self, grouping: FusionPlanner) -> list[_Merged]:
         """The maps that are merged from now on; `grouping` is told that each set is one group."""
-        same: dict[Any, list[_Work]] = {}
+        same: dict[Any, list[_KernelInstance]] = {}
         for w in self.works:
             key = self.signature(w)
             if key is not None:
@@ -254,9 +257,9 @@ class _Horizontal:
             grouping.join([w.group for w in works])
         return out
 
-    def fitting(self, works: list[_Work]) -> Iterator[list[_Work]]:
+    def fitting(self, works: list[_KernelInstance]) -> Iterator[list[_KernelInstance]]:
         """The works in sets of which each has room in one binding."""
-        some: list[_Work] = []
+        some: list[_KernelInstance] = []
         room = 0
         for w in works:
             if some and not self.host and room + _room(w) > self.most:
@@ -270,12 +273,12 @@ class _Horizontal:
         """The node whose buffer node `k` lies in."""
         return self.donors.get(k, k)
 
-    def signature(self, w: _Work) -> Any:
+    def signature(self, w: _KernelInstance) -> Any:
         """Equal for kernels that do the same to each element of buffers of some size; else None."""
         k = w.kernel
         if k.routine or len(k.space) != 1 or not k.space[0]:
             return None
-        if changes(k.space[0]) and not self.host:
+        if is_symbolic_size(k.space[0]) and not self.host:
             return None  # a GPU's regions stay as they are
         out: list[Any] = []
         for i in k.code:
@@ -284,7 +287,7 @@ class _Horizontal:
                 if not full and math.prod(self.order.nodes[w.nodes[i.binding]].shape) != 1:
                     return None
                 out.append((i.binding, i.dtype, full or ("of", w.nodes[i.binding])))
-            elif isinstance(i, _program.Param):
+            elif isinstance(i, _program.ScalarParam):
                 n = w.scalars[i.word]
                 out.append((n.attrs if id(n) not in self.changing else id(n), i.dtype))
             elif isinstance(i, _program.Apply) and i.index is None:
@@ -295,7 +298,7 @@ class _Horizontal:
             return None
         return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
 
-    def may_merge(self, works: list[_Work], columns: list[tuple[int, ...]]) -> bool:
+    def may_merge(self, works: list[_KernelInstance], columns: list[tuple[int, ...]]) -> bool:
         """Several works of which none waits for another, on buffers that are theirs alone, can be
         moved, and lie in no other region; nothing else writes some and reads others of a column."""
         if len(works) < 2:
@@ -318,7 +321,7 @@ class _Horizontal:
         n = self.order.nodes[k]
         return n.dtype.itemsize == 4 and (n.data is None or k in self.movable)
 
-    def mixes(self, w: _Work, column: set[int]) -> bool:
+    def mixes(self, w: _KernelInstance, column: set[int]) -> bool:
         """Whether `w` writes some of the buffers and only reads others: not allowed in one
         buffer."""
         touched = {b for b, k in enumerate(w.nodes) if self.buffer(k) in column}
@@ -326,7 +329,7 @@ class _Horizontal:
         return bool(written) and written != touched
 
 
-def _room(w: _Work) -> Any:
+def _room(w: _KernelInstance) -> Any:
     """The bytes of one of its buffers, up to where the next one may begin."""
     return -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
 
@@ -365,17 +368,19 @@ def schedule(
     if not limits.calls:
         order = _split_reductions(order, roots, limits)
     if not limits.host:
-        order = _put_together(_once(order, roots), roots)
+        order = _fold_padded_adds(_eliminate_common(order, roots), roots)
         of = [n.inputs for n in order if n.data is None and n.op and n.op.kernel in PRODUCTS]
-        few = [x for x, *_ in of if number(x.shape[1]) <= FEW]
-        alike = len({x.dtype.itemsize > 1 and id(shown(x)[0]) for x in few}) < len(few)
-        if alike or any(number(math.prod(x.shape)) >= KEPT for some in of for x in some):
+        few = [x for x, *_ in of if size_hint(x.shape[1]) <= FEW_PRODUCT_ROWS]
+        alike = len({x.dtype.itemsize > 1 and id(resolve_view(x)[0]) for x in few}) < len(few)
+        if alike or any(
+            size_hint(math.prod(x.shape)) >= REMATERIALIZE_MIN_ELEMENTS for some in of for x in some
+        ):
             from pyframe.graph import products  # which few programs need
 
-            order = products.made_again(order, roots)
+            order = products.rematerialize(order, roots)
             if not limits.alone:
                 fixed = None if movable is None else set(changing)
-                order = products.put_beside(order, roots, limits, FEW, fixed)
+                order = products.fuse_sibling_gemms(order, roots, limits, FEW_PRODUCT_ROWS, fixed)
     refused: set[int] = set()
     while True:
         parts = _written_in_part(in_place or {}, refused, roots)
@@ -384,16 +389,16 @@ def schedule(
             for chain in parts.values()
             for n in chain
         }
-        nodes = Order(order, roots, instead)
+        nodes = IndexedGraph(order, roots, instead)
         at = nodes.number
         given = [at[id(n)] for n in inputs]
         wanted = [at[id(n)] for n in outputs]
         over = {at[id(n)]: at[i] for i, n in (in_place or {}).items() if i in at}
         # where equal maps become one, what replaces a value is left to them
         apart = limits.host or movable is not None
-        grouping = Grouping(nodes, limits, over if apart else ())
+        grouping = FusionPlanner(nodes, limits, over if apart else ())
         in_parts = {at[i]: [at[id(n)] for n in chain] for i, chain in parts.items()}
-        fits = {i: _takes_turns(grouping, donor, chain)
+        fits = {i: _can_chain_inplace(grouping, donor, chain)
                 for i, (donor, chain) in zip(parts, in_parts.items(), strict=True)}  # fmt: skip
         if all(fits.values()):
             break
@@ -405,9 +410,9 @@ def schedule(
         k: donor
         for k, donor in over.items()
         if k not in donors
-        and donor in given and k in grouping.home and _writes_in_place(grouping, donor, k)
+        and donor in given and k in grouping.home and _can_donate(grouping, donor, k)
     }  # fmt: skip
-    works = {g.number: _Work(g, kept, donors) for g in grouping.groups if g is not None}
+    works = {g.number: _KernelInstance(g, kept, donors) for g in grouping.groups if g is not None}
     merged = []
     if movable is not None:
         numbers = {at[i] for i in movable if i in at}
@@ -422,10 +427,10 @@ def schedule(
         ]
         columns = {k for m in merged for w in m.works for k in w.nodes}
         fixed = {*given, *wanted, *columns, *donors}
-        over_temps = _over_temporaries(nodes, together, kept, fixed)
+        over_temps = _reuse_dying_temporaries(nodes, together, kept, fixed)
         donors |= over_temps
         for g in {grouping.home[k].number: grouping.home[k] for k in over_temps}.values():
-            works[g.number] = _Work(g, kept, donors)
+            works[g.number] = _KernelInstance(g, kept, donors)
     planner = _Planner(nodes, given, wanted, donors, limits.host)
     for m in merged:
         planner.lay_out(m)
@@ -438,7 +443,7 @@ class _Planner:
     """Gives every value its slot, and every step its place."""
 
     def __init__(
-        self, order: Order, inputs: list[int], outputs: list[int], donors: Mapping[int, int],
+        self, order: IndexedGraph, inputs: list[int], outputs: list[int], donors: Mapping[int, int],
         host: bool,
     ) -> None:  # fmt: skip
         self.order, self.donors, self.host = order, donors, host
@@ -446,7 +451,7 @@ class _Planner:
         self.slot_of: dict[int, int] = {}
         self.regions: list[int] = []
         self.kernels: dict[Kernel, int] = {}
-        self.steps: list[_program.Step] = []
+        self.steps: list[_program.Dispatch] = []
         self.params: list[tuple[int, DType]] = []
         self.constants: list[Node] = []
         self.param_bytes = 0
@@ -486,7 +491,7 @@ class _Planner:
             self.slots.append(_program.Slot(merged.nbytes, kind, len(self.regions)))
             self.regions.append(merged.nbytes)
 
-    def step(self, w: _Work, merged: _Merged | None) -> None:
+    def step(self, w: _KernelInstance, merged: _Merged | None) -> None:
         """The next step: a kernel, or the merged map that it is the first of."""
         kernel = w.kernel
         slots = [self.slot(k) for k in w.nodes]
@@ -501,7 +506,7 @@ class _Planner:
             self.constants.extend(w.scalars)
             self.param_bytes += -(-4 * len(w.scalars) // PARAM_ALIGN) * PARAM_ALIGN
         number = self.kernels.setdefault(kernel, len(self.kernels))
-        self.steps.append(_program.Step(number, tuple(slots), offset))
+        self.steps.append(_program.Dispatch(number, tuple(slots), offset))
 
     def program(self) -> Program:
         renumbered = self.shared()
@@ -523,20 +528,20 @@ class _Planner:
                 spans[s] = (spans.get(s, (at, at))[0], at)
         out = list(range(len(self.slots)))
         owners: list[int] = []
-        taken = _Spans(len(self.steps))
+        taken = _LifetimeTree(len(self.steps))
         temps = [s for s in spans if self.slots[s].kind == TEMP and self.slots[s].region < 0]
-        for s in sorted(temps, key=lambda s: -number(self.slots[s].nbytes)):
+        for s in sorted(temps, key=lambda s: -size_hint(self.slots[s].nbytes)):
             k = taken.first(*spans[s])
             if k == len(owners):
                 owners.append(s)
                 continue
             out[s] = owner = owners[k]
-            both = greatest(self.slots[owner].nbytes, self.slots[s].nbytes)
+            both = sym_max(self.slots[owner].nbytes, self.slots[s].nbytes)
             self.slots[owner] = self.slots[owner]._replace(nbytes=both)
         return out
 
 
-class _Spans:
+class _LifetimeTree:
     """Which of some buffers, as bits, are taken from one step to another: a tree over the steps."""
 
     def __init__(self, steps: int) -> None:
@@ -575,10 +580,10 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 
 def _nbytes(n: Node, host: bool) -> int:
     size = n.dtype.numpy.itemsize if host else n.dtype.device_itemsize
-    return greatest(-(-math.prod(n.shape) * size // 4) * 4, max(size, 4))
+    return sym_max(-(-math.prod(n.shape) * size // 4) * 4, max(size, 4))
 
 
-def _put_together(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+def _fold_padded_adds(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     """What adds parts of a value, each in its place, up to all of it shows that value, so that it
     is computed nowhere: so are the gradients of parts that one op has made."""
     asked = {id(n) for n in roots}
@@ -588,7 +593,7 @@ def _put_together(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node
         if n.data is not None or n.op is None:
             continue
         if n.op.name == "pad" and n.attrs[1] == 0 and not is_symbolic(n.shape):
-            base, at = shown(n)
+            base, at = resolve_view(n)
             if len(at) == 1 and at[0].mask is not None:
                 parts[id(n)] = base, at[0]
         elif n.op.name == "add" and all(id(i) in parts for i in n.inputs):
@@ -618,7 +623,7 @@ def _joined(a: views.View, b: views.View) -> Any:
     return whole if end == start else None
 
 
-def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+def _eliminate_common(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     """Of reductions and routines that are the same one alone is computed, as the gradients of
     several inputs may ask for it; where each has to be there, the others are copies. What only maps
     is cheap to do again, and may cost memory else."""
@@ -633,7 +638,7 @@ def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
         key = (n.op, n.attrs, n.dtype, *[id(same[id(i)]) for i in n.inputs])
         same[id(n)] = one = first.setdefault(key, n)
         n.inputs = tuple([instead.get(id(i), i) for i in n.inputs])
-        if one is not n and n.op.kind in (REDUCTION, ROUTINE):
+        if one is not n and n.op.kind in (REDUCTION, EXTERN):
             if id(n) in asked:
                 n.op, n.attrs, n.inputs = REGISTRY["copy"], (), (one,)
             instead[id(n)] = one
@@ -686,12 +691,12 @@ def _parts(shape: Sequence[int], axes: Sequence[int], results: int, limits: Limi
     """Into how many parts at most a reduction is split; below 2 it is done in one kernel."""
     each = math.prod(shape) // results
     if results <= 64:
-        least = ONE_GROUP if results == 1 else SPLIT
+        least = ONE_WORKGROUP_ELEMENTS if results == 1 else SPLIT_REDUCTION_MIN
         return min(each // 2048, 256) if each >= least else 1
     last = max(d for d, m in enumerate(shape) if m > 1)
-    if last in axes or limits.host or limits.alone or each < TALL:
+    if last in axes or limits.host or limits.alone or each < TALL_COLUMN_ROWS:
         return 1
-    return min(COLUMN_GROUPS // -(-results // COLUMNS), each // (TALL // 4))
+    return min(COLUMN_GROUPS // -(-results // COLUMNS), each // (TALL_COLUMN_ROWS // 4))
 
 
 def _divisor(n: int, most: int) -> int:

@@ -36,7 +36,7 @@ from pyframe.io import raw
 from pyframe.io.files import Bounded, is_damage, opened, replacing
 from pyframe.io.kinds import check_name, mistaken
 from pyframe.io.unpickler import Unpickler, check_attribute, refusal, shown
-from pyframe.tensor import Size, Tensor, from_host, gather
+from pyframe.tensor import Size, Tensor, fetch_all, from_host
 from pyframe.tensor.copying import without_memory
 from pyframe.tensor.memory_format import strided
 
@@ -260,7 +260,7 @@ class _Foreign:
         self.name = name
 
 
-class _Asked(NamedTuple):
+class _LoadRequest(NamedTuple):
     """What a call asks for."""
 
     name: str  # of the file, in errors
@@ -399,7 +399,7 @@ class _Reading:
             raise refusal("a tensor of no untyped storage and a dtype")
         memory, location, made = self.untyped[id(memory)]
         if dtype.name not in made:
-            data = gather([memory])[0]
+            data = fetch_all([memory])[0]
             data = data[: data.size // dtype.itemsize * dtype.itemsize]
             x = raw.mapped(data, dtype, (data.size // dtype.itemsize,))
             made[dtype.name] = x = x.to(_place(self.where, location, x))
@@ -457,7 +457,7 @@ class _Reading:
             raise refusal("a torch.Size of no sizes")
         return Size(sizes)
 
-    def unpickle(self, file: Any, room: int, asked: _Asked) -> Any:
+    def unpickle(self, file: Any, room: int, asked: _LoadRequest) -> Any:
         if not asked.weights_only:
             return self._known(_Anything(file, self, asked.encoding).load())
         unpickler = Unpickler(
@@ -564,12 +564,12 @@ def load(
     only = _decided(weights_only)
     if isinstance(f, (str, os.PathLike)):
         with opened(f) as file:
-            return _read(file, _Asked(os.fspath(f), map_location, only, encoding, bool(mmap)))
+            return _read(file, _LoadRequest(os.fspath(f), map_location, only, encoding, bool(mmap)))
     if not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file open for reading, got {f!r}")
     if mmap:
         raise ValueError("load: mmap is for files on the disk: give the path, not an open file")
-    return _read(f, _Asked("the file", map_location, only, encoding))
+    return _read(f, _LoadRequest("the file", map_location, only, encoding))
 
 
 def _decided(weights_only: bool | None) -> bool:
@@ -596,10 +596,10 @@ def _decided(weights_only: bool | None) -> bool:
 def outline(path: str | os.PathLike[str]) -> Any:
     """What `load` gives, with tensors that have shapes and dtypes and no values: none is read."""
     with opened(path) as file:
-        return _read(file, _Asked(os.fspath(path), values=False))
+        return _read(file, _LoadRequest(os.fspath(path), values=False))
 
 
-def _read(file: IO[bytes], asked: _Asked) -> Any:
+def _read(file: IO[bytes], asked: _LoadRequest) -> Any:
     begin = file.tell()
     length = file.seek(0, os.SEEK_END)
     file.seek(begin)
@@ -649,7 +649,7 @@ def _is_module(file: IO[bytes], begin: int) -> bool:
 
 
 def _read_zip(
-    archive: zipfile.ZipFile, pages: np.ndarray | None, length: int, asked: _Asked
+    archive: zipfile.ZipFile, pages: np.ndarray | None, length: int, asked: _LoadRequest
 ) -> Any:
     entries = {i.filename: i for i in archive.infolist()}
     folder = next((n.partition("/")[0] for n in entries if n.endswith("/data.pkl")), None)
@@ -707,7 +707,7 @@ def _read_zip(
     return _Reading(asked.where, fetch).unpickle(io.BytesIO(text), len(text), asked)
 
 
-def _bytes_of(info: zipfile.ZipInfo, pages: np.ndarray, asked: _Asked) -> np.ndarray:
+def _bytes_of(info: zipfile.ZipInfo, pages: np.ndarray, asked: _LoadRequest) -> np.ndarray:
     """The bytes of an entry of a zip."""
     head = pages[info.header_offset : info.header_offset + 30].tobytes()
     if len(head) < 30 or not head.startswith(b"PK\x03\x04"):
@@ -724,7 +724,7 @@ def _blank(dtype: dt.dtype, count: int) -> Tensor:
     return from_host(np.empty(count, dtype.numpy), dtype)
 
 
-def _read_old(file: IO[bytes], length: int, asked: _Asked) -> Any:
+def _read_old(file: IO[bytes], length: int, asked: _LoadRequest) -> Any:
     """A file of before 1.6. Its storages come last, so the object is read twice: first to find
     what they are, then with them."""
     bounded: Any = Bounded(file)

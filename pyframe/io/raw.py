@@ -11,7 +11,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.tensor import Tensor, from_host, gather
+from pyframe.tensor import Tensor, fetch_all, from_host
 
 T = TypeVar("T")
 PIECE = 1 << 20  # bytes that are read or written at once
@@ -118,8 +118,8 @@ def hosts(tensors: Iterable[Tensor]) -> Iterator[np.ndarray]:
     size = 0
     for x in tensors:
         if group and (size + x.nbytes > GROUP or x.device is not group[0].device):
-            yield from gather(group)
+            yield from fetch_all(group)
             group, size = [], 0
         group.append(x.detach())
         size += x.nbytes
-    yield from gather(group)
+    yield from fetch_all(group)

@@ -38,4 +38,4 @@ from pyframe.jit.script import (
 from pyframe.ops.api.layouts import texts as _texts
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, new
+from pyframe.core.dispatch import apply, tensor_from_node
 from pyframe.core.modes import mode
 from pyframe.core.node import Node as Value
 from pyframe.core.op import CONST, ELEMENTWISE, REDUCTION, REGISTRY, Op
@@ -29,7 +29,7 @@ from pyframe.ops.math.promotion import Elementwise
 from pyframe.ops.shape import conversion, movement
 from pyframe.tensor import Tensor
 
-MOST = 1 << 22  # items of a list, characters of a text
+MAX_ITEMS = 1 << 22  # items of a list, characters of a text
 BITS = 1 << 14  # of an int
 WIDTH = 1000  # characters to which a number is padded, digits to which it is rounded
 
@@ -169,7 +169,7 @@ def _applied(op: Op, *args: Any) -> Tensor:
     inputs, attrs = args[:n], args[n:]
     domain = _domain(op) or _any
     if op.kind != ELEMENTWISE:
-        inputs = tuple([new(x) if type(x) is Value else x for x in inputs])
+        inputs = tuple([tensor_from_node(x) if type(x) is Value else x for x in inputs])
     args = inputs + attrs
     if len(args) != n + len(op.attrs) or not all(isinstance(x, (Tensor, Value)) for x in inputs):
         kinds = ", ".join(type(x).__name__ for x in args)
@@ -317,13 +317,13 @@ def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _counted(n: Any, what: str = "items") -> None:
-    if n > MOST:
-        raise GraphError(f"a graph makes more than {MOST} {what}")
+    if n > MAX_ITEMS:
+        raise GraphError(f"a graph makes more than {MAX_ITEMS} {what}")
 
 
 def _items(x: Any) -> list[Any]:
     """The items of what is iterated over."""
-    found = list(itertools.islice(iter(x), MOST + 1))
+    found = list(itertools.islice(iter(x), MAX_ITEMS + 1))
     _counted(len(found))
     return found
 

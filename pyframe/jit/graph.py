@@ -36,27 +36,27 @@ class Ref(str):
     __slots__ = ()
 
 
-class Const(NamedTuple):
+class ConstArg(NamedTuple):
     """A number that is an operand of an op, in the dtype in which that computes."""
 
     value: Any
     dtype: dt.dtype
 
 
-class Here:
+class GraphDevice:
     """Stands for the device that a graph runs on."""
 
     def __repr__(self) -> str:
         return "device"
 
 
-HERE = Here()
+HERE = GraphDevice()
 
 
 # --- sizes as formulas
 
 
-class Dim:
+class SizeExpr:
     """A size as a formula: an int, the name of an input's size, or a word and its operands."""
 
     __slots__ = ("formula",)
@@ -68,7 +68,7 @@ class Dim:
         return _text(self.formula)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and other.formula == self.formula
+        return isinstance(other, SizeExpr) and other.formula == self.formula
 
     def __hash__(self) -> int:
         return hash(self.formula)
@@ -89,7 +89,7 @@ _WORD_OF = {fn: word for word, fn in WORDS.items()}
 
 def value_of(formula: Any, sizes: dict[str, Any]) -> Any:
     """A formula's value, where the inputs' sizes are these."""
-    if isinstance(formula, Dim):
+    if isinstance(formula, SizeExpr):
         formula = formula.formula
     if isinstance(formula, str):
         return sizes[formula]
@@ -136,7 +136,7 @@ def formula_of(x: Any, names: list[str]) -> Any:
 
 def dim_of(x: Any, names: list[str]) -> Any:
     """A size as a Dim; a number is its own."""
-    return Dim(formula_of(x, names)) if type(x) is SymbolicSize else x
+    return SizeExpr(formula_of(x, names)) if type(x) is SymbolicSize else x
 
 
 # --- trees of arguments
@@ -144,7 +144,7 @@ def dim_of(x: Any, names: list[str]) -> Any:
 
 def mapped(x: Any, leaf: Callable[[Any], Any]) -> Any:
     """`x` with all that is no list, tuple, dict or slice replaced by what `leaf` gives."""
-    if isinstance(x, tuple) and not isinstance(x, Const):
+    if isinstance(x, tuple) and not isinstance(x, ConstArg):
         items = [mapped(v, leaf) for v in x]
         if hasattr(x, "_fields"):
             return type(x)(*items)
@@ -175,22 +175,22 @@ def refs(x: Any) -> list[Ref]:
 # --- graphs
 
 
-class Spec(NamedTuple):
+class SymbolicTensorMeta(NamedTuple):
     """What is known of a value: sizes may be Dims."""
 
     shape: tuple[Any, ...]
     dtype: dt.dtype
 
 
-class Node:
+class CallNode:
     """A call: `function(*args, **kwargs)`, whose tensors get the names in the tree `out`."""
 
     __slots__ = ("args", "blocks", "function", "grad", "kwargs", "module", "out", "specs")
 
     def __init__(
         self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any,
-        specs: dict[Ref, Spec] | None = None, module: str = "", grad: bool = True,
-        blocks: tuple[Block, ...] = (),
+        specs: dict[Ref, SymbolicTensorMeta] | None = None, module: str = "", grad: bool = True,
+        blocks: tuple[SubBlock, ...] = (),
     ) -> None:  # fmt: skip
         self.function, self.args, self.kwargs, self.out = function, args, kwargs, out
         self.specs = specs or {}
@@ -199,10 +199,10 @@ class Node:
         self.blocks = blocks
 
 
-class Block(NamedTuple):
+class SubBlock(NamedTuple):
     """Nodes that run in a branch or a loop, and what they give."""
 
-    nodes: list[Node]
+    nodes: list[CallNode]
     outputs: Any
 
 
@@ -218,9 +218,9 @@ class Graph:
         self.names: list[str] = []  # of positional parameters
         self.defaults: dict[str, Any] = {}  # of those that a call need not give
         self.rest = ""  # the last parameter, if it is `*rest`
-        self.nodes: list[Node] = []
+        self.nodes: list[CallNode] = []
         self.state: dict[str, Ref] = {}
-        self.specs: dict[Ref, Spec] = {}  # of inputs and state
+        self.specs: dict[Ref, SymbolicTensorMeta] = {}  # of inputs and state
         self.sizes: dict[str, tuple[Ref, int]] = {}
         self.guards: list[tuple[Any, str, bool]] = []
         self.ranges: dict[str, tuple[int, int | None]] = {}
@@ -233,7 +233,7 @@ class Graph:
         values |= {ref: state(name) for name, ref in self.state.items()}
         tensors = (v for v in values.values() if isinstance(v, Tensor))
         device = next((v.device for v in tensors), None)
-        run = _Run(values, device)
+        run = _GraphInterpreter(values, device)
         for name, (ref, d) in self.sizes.items():
             x = values[ref]
             if not isinstance(x, Tensor) or d >= x.ndim:
@@ -253,7 +253,7 @@ class Graph:
         finally:
             mode.counts = outer
 
-    def _told(self, error: Exception, run: _Run) -> Exception:
+    def _told(self, error: Exception, run: _GraphInterpreter) -> Exception:
         """An error that tells at which node it was raised."""
         if run.at is None:
             return error
@@ -293,7 +293,7 @@ class Graph:
     def __str__(self) -> str:
         return str(Listing(self))
 
-    def all_nodes(self) -> Iterator[Node]:
+    def all_nodes(self) -> Iterator[CallNode]:
         """The nodes, with those in blocks."""
         todo = list(reversed(self.nodes))
         while todo:
@@ -331,13 +331,13 @@ class Stop(Exception):  # noqa: N818  (no error)
         self.kind, self.value = kind, value
 
 
-class _Run:
+class _GraphInterpreter:
     """One run of a graph."""
 
     def __init__(self, values: dict[Any, Any], device: Device | None) -> None:
         self.values, self.device = values, device
         self.sizes: dict[str, Any] = {}
-        self.at: Node | None = None  # that runs
+        self.at: CallNode | None = None  # that runs
 
     def value(self, tree: Any) -> Any:
         return mapped(tree, self._leaf)
@@ -349,16 +349,16 @@ class _Run:
                 return self.values[x]
             except KeyError:
                 raise UnboundLocalError(f"{x} is used where it has no value") from None
-        if kind is Dim:
+        if kind is SizeExpr:
             return x.at(self.sizes)
-        if kind is Here:
+        if kind is GraphDevice:
             return self.device
-        if kind is Const:
+        if kind is ConstArg:
             value = self.value(x.value)
             return const(value, x.dtype, self.device or pf.get_default_device())
         return x
 
-    def nodes(self, nodes: list[Node]) -> None:
+    def nodes(self, nodes: list[CallNode]) -> None:
         for node in nodes:
             self.at = node
             if node.function.startswith("control."):
@@ -387,13 +387,13 @@ class _Run:
             for part, v in zip(tree, parts, strict=True):
                 self.give(part, v)
 
-    def branch(self, node: Node) -> None:
+    def branch(self, node: CallNode) -> None:
         """The one of two blocks that the condition says."""
         block = node.blocks[0 if self.value(node.args[0]) else 1]
         self.nodes(block.nodes)
         self.give(node.out, self.value(block.outputs))
 
-    def loop(self, node: Node) -> None:
+    def loop(self, node: CallNode) -> None:
         """A `for` (over a value) or a `while` (as long as the first block gives true)."""
         *test, body = node.blocks
         over = iter(()) if test else iter(self.value(node.args[0]))
@@ -416,15 +416,15 @@ class _Run:
                 if stop.kind != "continue":
                     raise
 
-    def stop(self, node: Node) -> None:
+    def stop(self, node: CallNode) -> None:
         """A jump out of blocks."""
         raise Stop(node.args[0], self.value(node.args[1]) if len(node.args) > 1 else None)
 
-    def fail(self, node: Node) -> None:
+    def fail(self, node: CallNode) -> None:
         """What a `raise` or an `assert` of a scripted function does."""
         raise ERRORS[node.args[0]](*self.value(node.args[1]))
 
-    def call(self, node: Node) -> None:
+    def call(self, node: CallNode) -> None:
         """A block as a function: what its `return` gives."""
         try:
             self.nodes(node.blocks[0].nodes)
@@ -452,7 +452,7 @@ class GraphValue(NamedTuple):
 
     name: str
     maker: Shown | None = None
-    spec: Spec | None = None
+    spec: SymbolicTensorMeta | None = None
 
     def debugName(self) -> str:  # noqa: N802
         """Its name."""
@@ -472,7 +472,7 @@ class Shown:
     by `kind()`, `inputs()` and `outputs()`."""
 
     def __init__(
-        self, node: Node, made: dict[Any, Shown], script: bool, op: str = "call_function"
+        self, node: CallNode, made: dict[Any, Shown], script: bool, op: str = "call_function"
     ) -> None:
         self.node, self.op, self.script = node, op, script
         self.target = node.function if op in ("call_function", "output") else node.args[0]
@@ -588,13 +588,15 @@ class Listing:
 
         def entry(op: str, target: str, ref: Ref) -> Shown:
             specs = {ref: graph.specs[ref]} if ref in graph.specs else {}
-            return Shown(Node(op, (str(target),), {}, ref, specs), made, script, op)
+            return Shown(CallNode(op, (str(target),), {}, ref, specs), made, script, op)
 
         found = Nodes() if script else Nodes(entry("placeholder", r, r) for r in self._given())
         found += [entry("get_attr", name, ref) for name, ref in graph.state.items()]
         found += [Shown(node, made, script) for node in graph.nodes]
         if not script:
-            found.append(Shown(Node("output", (graph.outputs,), {}, None), made, script, "output"))
+            found.append(
+                Shown(CallNode("output", (graph.outputs,), {}, None), made, script, "output")
+            )
         return found
 
     def _given(self) -> list[Ref]:
@@ -641,7 +643,7 @@ _TYPES = {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "In
           "int8": "Char", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # fmt: skip
 
 
-def _of(spec: Spec | None, script: bool) -> str:
+def _of(spec: SymbolicTensorMeta | None, script: bool) -> str:
     if spec is None:
         return "Tensor" if script else "Any"
     sizes = ", ".join(map(str, spec.shape))
@@ -652,7 +654,7 @@ def _of(spec: Spec | None, script: bool) -> str:
 def _arg(x: Any) -> str:
     if isinstance(x, Ref):
         return f"%{x}"
-    if isinstance(x, tuple) and not isinstance(x, Const):
+    if isinstance(x, tuple) and not isinstance(x, ConstArg):
         return f"({', '.join(map(_arg, x))}{',' * (len(x) == 1)})"
     if isinstance(x, list):
         return f"[{', '.join(map(_arg, x))}]"
@@ -678,11 +680,11 @@ def encoded(graph: Graph) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _encode_spec(spec: Spec) -> Any:
-    return [[d.formula if isinstance(d, Dim) else d for d in spec.shape], spec.dtype.name]
+def _encode_spec(spec: SymbolicTensorMeta) -> Any:
+    return [[d.formula if isinstance(d, SizeExpr) else d for d in spec.shape], spec.dtype.name]
 
 
-def _encode_node(node: Node) -> dict[str, Any]:
+def _encode_node(node: CallNode) -> dict[str, Any]:
     if node.function.startswith("op.") and not may_call(node.function):
         raise GraphError(
             f"a file can't hold {node.function!r}, which reads memory wherever it is told to; it "
@@ -715,11 +717,11 @@ def encode(x: Any) -> Any:
         return x if math.isfinite(x) else {"float": str(x)}
     if isinstance(x, complex):
         return {"complex": [str(x.real), str(x.imag)]}
-    if type(x) is Const:
+    if type(x) is ConstArg:
         return {"const": [encode(x.value), x.dtype.name]}
-    if isinstance(x, Dim):
+    if isinstance(x, SizeExpr):
         return {"size": x.formula}
-    if isinstance(x, Here):
+    if isinstance(x, GraphDevice):
         return {"device": None}
     if isinstance(x, Device):
         return {"device": str(x)}
@@ -741,7 +743,7 @@ def encode(x: Any) -> Any:
 
 
 DEEPEST = 100  # nested lists and blocks of a file
-MOST = 1_000_000  # names and nodes of a file
+MAX_FILE_NODES = 1_000_000  # names and nodes of a file
 
 
 class _Reader:
@@ -792,7 +794,7 @@ class _Reader:
         if kind == "ref":
             return self.name(v)
         if kind == "size":
-            return Dim(self.formula(v))
+            return SizeExpr(self.formula(v))
         if kind == "device":
             return HERE if v is None else self.device or self.place(v)
         if kind == "dtype":
@@ -814,8 +816,10 @@ class _Reader:
             return complex(*[self.number(i) for i in items])
         if kind == "const" and len(items) == 2:
             value = self.value(items[0])
-            fits = isinstance(value, (bool, int, float, complex, Dim))
-            return Const(value, self.dtype(items[1])) if fits else self.fail("a number", items[0])
+            fits = isinstance(value, (bool, int, float, complex, SizeExpr))
+            return (
+                ConstArg(value, self.dtype(items[1])) if fits else self.fail("a number", items[0])
+            )
         if kind == "dict" and all(type(i) is list and len(i) == 2 for i in items):
             pairs = [(self.value(k, deep + 1), self.value(i, deep + 1)) for k, i in items]
             if all(isinstance(k, (str, int, float)) for k, _ in pairs):
@@ -834,17 +838,17 @@ class _Reader:
         except RuntimeError:
             return self.fail("a device", x)
 
-    def specs(self, x: Any) -> dict[Ref, Spec]:
+    def specs(self, x: Any) -> dict[Ref, SymbolicTensorMeta]:
         found = {}
         for name, spec in self.the(dict, x, "shapes").items():
             if type(spec) is not list or len(spec) != 2 or type(spec[0]) is not list:
                 self.fail("a shape and a dtype", spec)
             shape = [self.formula(d) for d in spec[0]]
-            sizes = tuple([d if type(d) is int else Dim(d) for d in shape])
-            found[Ref(name)] = Spec(sizes, self.dtype(spec[1]))
+            sizes = tuple([d if type(d) is int else SizeExpr(d) for d in shape])
+            found[Ref(name)] = SymbolicTensorMeta(sizes, self.dtype(spec[1]))
         return found
 
-    def node(self, x: Any, deep: int = 0) -> Node:
+    def node(self, x: Any, deep: int = 0) -> CallNode:
         name: Any = x.get("call") if isinstance(x, dict) else None
         self.at, at = f"node {self.count} ({_short(name)})", self.count
         self.count += 1
@@ -872,7 +876,7 @@ class _Reader:
             if type(b) is not list or len(b) != 2:
                 self.fail("a block", b)
             nodes = [self.node(n, deep + 1) for n in self.the(list, b[0], "nodes")]
-            blocks.append(Block(nodes, self.value(b[1])))
+            blocks.append(SubBlock(nodes, self.value(b[1])))
         self.at = f"node {at} ({_short(name)})"
         counts = {"branch": ((1,), (2,)), "loop": ((0, 1), (2 - len(args),)), "call": ((0,), (1,)),
                   "stop": ((1, 2), (0,)), "fail": ((2,), (0,))}  # fmt: skip
@@ -884,7 +888,7 @@ class _Reader:
         if name == "control.stop" and args[0] not in ("break", "continue", "return"):
             self.fail("break, continue or return", args)
         grad = x.get("grad", True) is not False
-        return Node(name, args, named, out, specs, module, grad, tuple(blocks))
+        return CallNode(name, args, named, out, specs, module, grad, tuple(blocks))
 
 
 _DTYPES = {d.name: d for d in dt.ALL}
@@ -900,7 +904,7 @@ def _short(x: Any) -> str:
 
 
 def _is_target(x: Any) -> bool:
-    if isinstance(x, (list, tuple)) and not isinstance(x, Const):
+    if isinstance(x, (list, tuple)) and not isinstance(x, ConstArg):
         return all(map(_is_target, x))
     return x is None or isinstance(x, Ref)
 
@@ -972,9 +976,9 @@ def decoded(x: Any, device: Any = None) -> Graph:
 def _check_names(graph: Graph, known: set[Ref]) -> None:
     """GraphError for a name that nothing before has given a value, and for a `break` outside of a
     loop. A loop may read what a later part of it has given in the round before."""
-    count = iter(range(MOST))
+    count = iter(range(MAX_FILE_NODES))
 
-    def look(nodes: list[Node], loop: bool, call: bool) -> None:
+    def look(nodes: list[CallNode], loop: bool, call: bool) -> None:
         for node in nodes:
             where = f"the graph is damaged, node {next(count)} ({node.function})"
             kind = node.function[8:] if node.function in CONTROL else ""
@@ -996,7 +1000,7 @@ def _check_names(graph: Graph, known: set[Ref]) -> None:
                         raise GraphError(f"{where}: {_short(ref)} has no value")
             known.update(refs(node.out))
 
-    def given(node: Node) -> Iterator[Ref]:
+    def given(node: CallNode) -> Iterator[Ref]:
         for block in node.blocks:
             for n in block.nodes:
                 yield from refs(n.out)

@@ -15,18 +15,18 @@ from typing import Any
 import pyframe as pf
 from pyframe import nn
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.sizes import UnfitSizesError
+from pyframe.core.sizes import DynamicShapeError
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
 from pyframe.jit.calls import GraphError
 from pyframe.jit.graph import (
-    Const,
-    Dim,
+    CallNode,
+    ConstArg,
     Graph,
-    Here,
+    GraphDevice,
     Listing,
-    Node,
     Ref,
+    SizeExpr,
     code_of,
     decode,
     decoded,
@@ -356,7 +356,7 @@ def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwar
             now = {name: given[i].shape[d] for (i, d), name in dims.items()}
             if not _alike(_said(graph), _said(as_given[0]), now):
                 graph, constants, guards = as_given
-    except (Exception, UnfitSizesError):  # it looks at values, or can't do with other sizes
+    except (Exception, DynamicShapeError):  # it looks at values, or can't do with other sizes
         graph, constants, _ = record(fn, args, kwargs, module=module, values=True)
     else:
         for line in dict.fromkeys(line for _, line in guards.pinned):
@@ -375,7 +375,7 @@ def _alike(a: Any, b: Any, sizes: dict[str, int]) -> bool:
         a, b = list(a.items()), list(b.items())
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_alike(x, y, sizes) for x, y in zip(a, b, strict=True))
-    a, b = (value_of(x.formula, sizes) if isinstance(x, Dim) else x for x in (a, b))
+    a, b = (value_of(x.formula, sizes) if isinstance(x, SizeExpr) else x for x in (a, b))
     return type(a) is type(b) and bool(a == b)
 
 
@@ -531,7 +531,7 @@ def _give_attributes(part: Module, found: dict[str, Any]) -> None:
 
 
 def _plain(key: str, x: Any) -> None:
-    if isinstance(x, (Ref, Dim, Const, Here)):
+    if isinstance(x, (Ref, SizeExpr, ConstArg, GraphDevice)):
         raise GraphError(
             f"the attribute {key[:40]!r} is {str(x)[:40]!r}, which is a part of graphs"
         )
@@ -702,7 +702,7 @@ def freeze(
                     part.__dict__.update(_parameters={}, _buffers={**part._buffers, **held})
             else:
                 ref = again.state.pop(flat)
-                again.nodes.insert(0, Node("code.value", (value,), {}, ref))
+                again.nodes.insert(0, CallNode("code.value", (value,), {}, ref))
         out._graphs[method] = again
     return out
 

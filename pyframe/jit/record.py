@@ -22,21 +22,28 @@ import pyframe as pf
 from pyframe.capture.capture import Capture, user_line
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import new, recorded
+from pyframe.core.dispatch import run_lazy, tensor_from_node
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import Node as Value, Size
 from pyframe.core.op import CONST, REGISTRY, Op
-from pyframe.core.sizes import Guards, Sizes, SymbolicSize, asking, number, numbers
+from pyframe.core.sizes import (
+    ShapeEnv,
+    ShapeGuards,
+    SymbolicSize,
+    size_hint,
+    size_hints,
+    use_shape_guards,
+)
 from pyframe.jit.calls import HOOKS, GraphError, functions, hooked
 from pyframe.jit.graph import (
     HERE,
-    Const,
-    Dim,
+    CallNode,
+    ConstArg,
     Graph,
-    Node,
     Ref,
-    Spec,
+    SizeExpr,
+    SymbolicTensorMeta,
     dim_of,
     formula_of,
     mapped,
@@ -66,15 +73,15 @@ class NeedsValueError(GraphError):
     """The code asks for the value of a tensor where there are only shapes."""
 
 
-_SIZES = Guards.pin.__code__.co_filename
+_SIZES = ShapeGuards.pin.__code__.co_filename
 
 
-class _Asked(Guards):
+class _SerializableShapeGuards(ShapeGuards):
     """Guards whose questions are formulas too."""
 
     formulas: list[tuple[SymbolicSize, str, bool, str]]
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ShapeEnv) -> None:
         super().__init__(sizes)
         self.formulas = []
 
@@ -97,7 +104,7 @@ class _Asked(Guards):
         return found
 
 
-class Recording(Capture):
+class GraphTracer(Capture):
     """One run of a function, whose calls it notes as a Graph."""
 
     def __init__(
@@ -137,8 +144,8 @@ class Recording(Capture):
         self.by_id[id(x)] = ref
         self.by_value[id(value)] = ref, x
 
-    def spec(self, x: Tensor) -> Spec:
-        return Spec(tuple(dim_of(n, self.size_names) for n in x.shape), x.dtype)
+    def spec(self, x: Tensor) -> SymbolicTensorMeta:
+        return SymbolicTensorMeta(tuple(dim_of(n, self.size_names) for n in x.shape), x.dtype)
 
     def ref(self, x: Tensor) -> Ref:
         """The name of a tensor: it is a parameter or a constant, or comes of ops that are nodes
@@ -172,7 +179,7 @@ class Recording(Capture):
             if x._value().op is CONST and x._value().data is None:
                 mode.capture, before = None, mode.capture
                 try:
-                    held = pf.full((), number(x._value().attrs[0]), dtype=x.dtype)
+                    held = pf.full((), size_hint(x._value().attrs[0]), dtype=x.dtype)
                 finally:
                     mode.capture = before
             else:
@@ -193,11 +200,11 @@ class Recording(Capture):
                 todo.pop()
                 continue
             if v.data is not None:
-                x = new(v)
+                x = tensor_from_node(v)
                 self.ref(x)
                 continue
-            if v.op is not None and v.op.as_nodes is not None:
-                made = v.op.as_nodes(*v.inputs)
+            if v.op is not None and v.op.lower_view is not None:
+                made = v.op.lower_view(*v.inputs)
                 v.op, v.inputs, v.attrs = made.op, made.inputs, made.attrs
             more = [i for i in v.inputs if id(i) not in self.by_value and i.op is not CONST]
             if more:
@@ -209,7 +216,7 @@ class Recording(Capture):
             args: list[Any] = []
             for i in v.inputs:
                 if i.op is CONST and id(i) not in self.by_value:
-                    args.append(Const(self.plain(i.attrs[0]), i.dtype))
+                    args.append(ConstArg(self.plain(i.attrs[0]), i.dtype))
                     continue
                 ref, x = self.by_value[id(i)]
                 if not self.pure and x._value() is not i:
@@ -218,7 +225,7 @@ class Recording(Capture):
                     )
                 args.append(ref)
             out = self.name(v.op.name.replace(":", "_").replace(".", "_"))  # type: ignore[union-attr]
-            x = new(v)
+            x = tensor_from_node(v)
             self.add(
                 f"op.{v.op.name}", (*args, *map(self.plain, v.attrs)), {}, out,  # type: ignore[union-attr]
                 {out: self.spec(x)}, self.origin.get(id(v)),
@@ -232,7 +239,7 @@ class Recording(Capture):
     ) -> None:
         grad = mode.grad or not self.grad
         module = self.modules[-1] if module is None else module
-        self.graph.nodes.append(Node(name, args, kwargs, out, specs, module, grad))
+        self.graph.nodes.append(CallNode(name, args, kwargs, out, specs, module, grad))
 
     def plain(self, x: Any) -> Any:
         """An argument as data."""
@@ -240,7 +247,7 @@ class Recording(Capture):
 
     def _leaf(self, x: Any) -> Any:
         if type(x) is SymbolicSize:
-            return Dim(formula_of(x, self.size_names))
+            return SizeExpr(formula_of(x, self.size_names))
         if isinstance(x, Tensor):
             return self.ref(x)
         if isinstance(x, Device):
@@ -282,14 +289,14 @@ class Recording(Capture):
             and (not self.pure and self.by_id.get(id(out)) is not None)
         ):
             return out  # it is what it was
-        if not (leaves(out) or _acts(name)):
+        if not (leaves(out) or _is_mutating(name)):
             return out  # what it says is a number that the code goes on with
         self.results(name, given, named, out)
         return out
 
     def results(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """Note a call, whose results have names from now on."""
-        specs: dict[Ref, Spec] = {}
+        specs: dict[Ref, SymbolicTensorMeta] = {}
 
         def result(x: Any) -> Any:
             if not isinstance(x, Tensor):
@@ -339,7 +346,7 @@ class Recording(Capture):
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Value, ...],
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Tensor:  # fmt: skip
-        out = recorded(op, inputs, attrs, nodes, shape, dtype, device)
+        out = run_lazy(op, inputs, attrs, nodes, shape, dtype, device)
         self.held.append(out._node)
         self.origin[id(out._node)] = self.modules[-1]
         return out
@@ -367,7 +374,7 @@ class Recording(Capture):
     def check(self, *args: Any, **kwargs: Any) -> None:
         """The functions check again when the graph runs."""
 
-    def drawn_on_host(self) -> None:
+    def on_host_random(self) -> None:
         """They draw again, too."""
 
     def read(self, x: Tensor, op: str = "") -> None:
@@ -401,7 +408,7 @@ class Recording(Capture):
         if x._storage.node is not value and not x._view_chain:
             x._storage.node = value
 
-    def give_up(self, why: str) -> None:
+    def graph_break(self, why: str) -> None:
         raise NeedsValueError(f"{user_line()} {why}, which a graph can't say")
 
     def undo(self) -> None:
@@ -429,23 +436,25 @@ def _computed(value: Value) -> Tensor:
         if id(v) in done:
             todo.pop()
         elif v.data is not None:
-            done[id(v)] = new(Value(None, (), (), v.shape, v.dtype, v.device, v.data))
+            done[id(v)] = tensor_from_node(Value(None, (), (), v.shape, v.dtype, v.device, v.data))
         elif more := [i for i in v.inputs if id(i) not in done and i.op is not CONST]:
             todo += more
         else:
             args = [
-                _op.const(number(i.attrs[0]), i.dtype, i.device) if i.op is CONST else done[id(i)]
+                _op.const(size_hint(i.attrs[0]), i.dtype, i.device)
+                if i.op is CONST
+                else done[id(i)]
                 for i in v.inputs
             ]
             with pf.no_grad():
                 if v.op is CONST:
-                    done[id(v)] = pf.full((), number(v.attrs[0]), dtype=v.dtype, device=v.device)
+                    done[id(v)] = pf.full((), size_hint(v.attrs[0]), dtype=v.dtype, device=v.device)
                 else:
-                    done[id(v)] = _op.Op.run(v.op, tuple(args), numbers(v.attrs))
+                    done[id(v)] = _op.Op.run(v.op, tuple(args), size_hints(v.attrs))
     return done[id(value)]
 
 
-def _acts(name: str) -> bool:
+def _is_mutating(name: str) -> bool:
     """Whether a function without a result does something: it writes."""
     return name.endswith("_") or name == "Tensor.__setitem__"
 
@@ -515,7 +524,7 @@ def _elementwise(self: Elementwise, *args: Any, **kwargs: Any) -> Any:
 
 
 @contextmanager
-def _tracing(recording: Recording) -> Iterator[None]:
+def _tracing(recording: GraphTracer) -> Iterator[None]:
     """Within it the thread's calls of public functions go to the recording."""
     with lock_of_hooks:
         if not public.TRACERS:
@@ -559,7 +568,7 @@ def record(
     dims: dict[Place, Any] | None = None, hints: dict[str, int] | None = None,
     ranges: dict[str, tuple[int, int | None]] | None = None,
     keep: Callable[..., bool] = lambda *args: True, pure: bool = False, values: bool = False,
-) -> tuple[Graph, dict[str, Any], _Asked]:  # fmt: skip
+) -> tuple[Graph, dict[str, Any], _SerializableShapeGuards]:  # fmt: skip
     """The graph of `fn(*args, **kwargs)`, its constants, and what was asked of sizes. `module` has
     the parameters; `dims` names the sizes that may be others, or has a formula of such; `hints` is
     what they are taken for."""
@@ -570,12 +579,12 @@ def record(
     given = leaves((args, kwargs))
     tensors = [*given, *(module.parameters() if module is not None else ())]
     home = tensors[0].device if tensors else pf.get_default_device()
-    rec = Recording(home, keep, pure, values)
+    rec = GraphTracer(home, keep, pure, values)
     dims = dims or {}
     now = {name: given[i].shape[d] for (i, d), name in dims.items() if isinstance(name, str)}
     names, now = list(now), now | (hints or {})
-    sizes = Sizes([now[name] for name in names], names)
-    sizes.guards = guards = _Asked(sizes)
+    sizes = ShapeEnv([now[name] for name in names], names)
+    sizes.guards = guards = _SerializableShapeGuards(sizes)
     for k, name in enumerate(names):
         low, high = (ranges or {}).get(name, (2, None))
         guards.bounds[k] = max(low, 2), high
@@ -591,7 +600,7 @@ def record(
         ]
         value = x.detach().contiguous()._value()
         data = value.data
-        out = new(Value(None, (), (), Size(shape), x.dtype, x.device, data))
+        out = tensor_from_node(Value(None, (), (), Size(shape), x.dtype, x.device, data))
         if x.requires_grad and mode.grad:
             out._needs_grad = True
         return out
@@ -608,7 +617,7 @@ def record(
             stack.callback(m.register_forward_pre_hook(rec.begin).remove)
             stack.callback(m.register_forward_hook(rec.end, always_call=True).remove)
         if names:
-            stack.enter_context(asking(guards))
+            stack.enter_context(use_shape_guards(guards))
         stack.enter_context(pf.fork_rng())
         stack.enter_context(_tracing(rec))
         mode.capture = rec
@@ -643,7 +652,7 @@ def record(
             rec.undo()
             mode.tracer = outer[1]
     if pure:
-        _prune(rec.graph)
+        _eliminate_dead_nodes(rec.graph)
     return rec.graph, rec.constants_of, guards
 
 
@@ -667,7 +676,7 @@ def labels_of(fn: Any, args: Any, kwargs: Any) -> list[str]:
     return [name for name, value in pairs for _ in leaves(value)]
 
 
-def _prune(graph: Graph) -> None:
+def _eliminate_dead_nodes(graph: Graph) -> None:
     """Leave out what nobody asks for, in a graph of values."""
     used = set(refs(graph.outputs))
     nodes = []

@@ -22,7 +22,7 @@ from pyframe.core import module_of
 from pyframe.core.modes import mode, no_grad
 from pyframe.jit import calls as _calls
 from pyframe.jit.calls import functions
-from pyframe.jit.graph import ERRORS, Block, Graph, Node, Ref
+from pyframe.jit.graph import ERRORS, CallNode, Graph, Ref, SubBlock
 from pyframe.jit.modules import (
     ScriptFunction,
     ScriptModule,
@@ -43,7 +43,7 @@ class NotSupportedError(RuntimeError):
     """What a scripted function says is not in the subset; the message has the file and the line."""
 
 
-class Known:
+class StaticValue:
     """A value that is known while a function is translated; of a module with its path."""
 
     __slots__ = ("path", "value")
@@ -52,7 +52,7 @@ class Known:
         self.value, self.path = value, path
 
 
-class Many:
+class StarredArgs:
     """`*value` in a call, where how many there are is known when it runs."""
 
     __slots__ = ("value",)
@@ -77,13 +77,13 @@ class Translator:
         self.module = module
         self.constants: dict[str, Tensor] = {}
         self.graph = Graph()
-        self.nodes: list[Node] = self.graph.nodes
+        self.nodes: list[CallNode] = self.graph.nodes
         self.count = 0
         self.grad = True
-        self.frames: list[_Frame] = []
+        self.frames: list[_TranslationFrame] = []
 
     @property
-    def frame(self) -> _Frame:
+    def frame(self) -> _TranslationFrame:
         return self.frames[-1]
 
     def fail(self, at: Any, why: str) -> NoReturn:
@@ -98,23 +98,23 @@ class Translator:
 
     def emit(self, name: str, *args: Any, out: Any = "", **kwargs: Any) -> Any:
         """A node; the name of its result, which is Known where its operands are."""
-        if any(isinstance(a, Many) for a in args):
+        if any(isinstance(a, StarredArgs) for a in args):
             return self.emit("code.apply", name, self.joined(args), out=out, **kwargs)
         given, named = list(map(self.arg, args)), {k: self.arg(v) for k, v in kwargs.items()}
         out = self.fresh(name.rpartition(".")[2].strip("_")) if out == "" else out
         where = self.frame.path if self.frames else ""
-        self.nodes.append(Node(name, tuple(given), named, out, {}, where, self.grad))
+        self.nodes.append(CallNode(name, tuple(given), named, out, {}, where, self.grad))
         return out
 
     def joined(self, args: Any) -> Any:
         """Arguments as one list, with all that a `*` gives."""
-        parts = [self.emit("code.list", a.value) if isinstance(a, Many)
+        parts = [self.emit("code.list", a.value) if isinstance(a, StarredArgs)
                  else self.emit("code.list_", a) for a in args]  # fmt: skip
         return functools.reduce(lambda a, b: self.emit("code.add", a, b), parts)
 
     def arg(self, x: Any) -> Any:
         """A value as an argument of a node."""
-        if isinstance(x, Known):
+        if isinstance(x, StaticValue):
             if isinstance(x.value, Module):
                 return self.state(x.path or "")
             return self.arg(x.value)
@@ -138,18 +138,18 @@ class Translator:
         self.constants[name] = x
         return self.state(name)
 
-    def block(self, body: Callable[[], Any]) -> Block:
+    def block(self, body: Callable[[], Any]) -> SubBlock:
         """What `body` translates, as a block; what it gives is the block's."""
         outer, self.nodes = self.nodes, []
         try:
             out = self.arg(body())
-            return Block(self.nodes, out)
+            return SubBlock(self.nodes, out)
         finally:
             self.nodes = outer
 
-    def control(self, kind: str, args: tuple[Any, ...], out: Any, *blocks: Block) -> None:
+    def control(self, kind: str, args: tuple[Any, ...], out: Any, *blocks: SubBlock) -> None:
         args = tuple(map(self.arg, args))
-        self.nodes.append(Node(f"control.{kind}", args, {}, out, {}, "", True, blocks))
+        self.nodes.append(CallNode(f"control.{kind}", args, {}, out, {}, "", True, blocks))
 
     # --- functions
 
@@ -157,11 +157,11 @@ class Translator:
         """The call of a Python function, which becomes part of the graph."""
         if len(self.frames) >= DEEPEST:
             self.fail(at, f"calls are nested more than {DEEPEST} deep, or a function calls itself")
-        frame = _Frame(fn, path, self.module)
+        frame = _TranslationFrame(fn, path, self.module)
         self.count += bool(self.frames)
         prefix = f"{fn.__name__}_{self.count}." if self.frames else ""
         rest = frame.tree.args.vararg
-        many = next((i for i, a in enumerate(args) if isinstance(a, Many)), None)
+        many = next((i for i, a in enumerate(args) if isinstance(a, StarredArgs)), None)
         if many is not None:
             args = [*args[:many], *self.unpacked(frame, args[many:], many, at)]
         try:
@@ -172,25 +172,25 @@ class Translator:
         frame.prefix = prefix
         for name, value in bound.arguments.items():
             if rest is not None and name == rest.arg:
-                value = value[0].value if value and isinstance(value[0], Many) else value
+                value = value[0].value if value and isinstance(value[0], StarredArgs) else value
                 if name not in frame.assigned:
                     frame.names[name] = value
                     continue
-            known = isinstance(value, Known) or not isinstance(value, Ref)
-            value = value if isinstance(value, (Known, Ref)) else Known(value)
+            known = isinstance(value, StaticValue) or not isinstance(value, Ref)
+            value = value if isinstance(value, (StaticValue, Ref)) else StaticValue(value)
             if known and name not in frame.assigned:
                 frame.names[name] = value
             else:
                 frame.names[name] = ref = Ref(prefix + name)
                 if ref != value:
-                    self.nodes.append(Node("code.value", (self.arg(value),), {}, ref))
+                    self.nodes.append(CallNode("code.value", (self.arg(value),), {}, ref))
         self.frames.append(frame)
         try:
             return self.body(frame)
         finally:
             self.frames.pop()
 
-    def unpacked(self, frame: _Frame, args: Any, given: int, at: Any) -> list[Any]:
+    def unpacked(self, frame: _TranslationFrame, args: Any, given: int, at: Any) -> list[Any]:
         """Arguments from a `*` on for a function's parameters, and for its own `*rest`."""
         a = frame.tree.args
         if a.vararg is None and a.defaults:
@@ -199,20 +199,20 @@ class Translator:
         parts: list[Any] = [self.fresh("part") for _ in range(wanted)]
         whole = args[0].value if len(args) == 1 else self.joined(args)
         if a.vararg is None:
-            self.nodes.append(Node("code.value", (self.arg(whole),), {}, tuple(parts)))
+            self.nodes.append(CallNode("code.value", (self.arg(whole),), {}, tuple(parts)))
             return parts
         for i, part in enumerate(parts):
             self.emit("code.getitem", whole, i, out=part)
-        return [*parts, Many(self.emit("code.getitem", whole, slice(wanted, None)))]
+        return [*parts, StarredArgs(self.emit("code.getitem", whole, slice(wanted, None)))]
 
-    def body(self, frame: _Frame) -> Any:
+    def body(self, frame: _TranslationFrame) -> Any:
         *first, last = frame.tree.body
         returns = [n for n in ast.walk(frame.tree) if isinstance(n, ast.Return)]
         if not returns or (len(returns) == 1 and returns[0] is last):
             if self.statements(first if returns else frame.tree.body) == "ends":
-                return Known(None)
+                return StaticValue(None)
             value = returns[0].value if returns else None
-            return Known(None) if value is None else self.expr(value)
+            return StaticValue(None) if value is None else self.expr(value)
         out = self.fresh(frame.tree.name)
         self.control("call", (), out, self.block(lambda: self.statements(frame.tree.body)))
         return out
@@ -256,12 +256,12 @@ class Translator:
         if isinstance(target, ast.Name):
             ref = Ref(self.frame.prefix + target.id)
             self.frame.names[target.id] = ref
-            self.nodes.append(Node("code.value", (self.arg(value),), {}, ref))
+            self.nodes.append(CallNode("code.value", (self.arg(value),), {}, ref))
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(t, ast.Starred) for t in target.elts):
                 self.fail(target, "a starred target is not in the subset")
             parts = [self.fresh("part") for _ in target.elts]
-            self.nodes.append(Node("code.value", (self.arg(value),), {}, tuple(parts)))
+            self.nodes.append(CallNode("code.value", (self.arg(value),), {}, tuple(parts)))
             for t, part in zip(target.elts, parts, strict=True):
                 self.assign(t, part)
         elif isinstance(target, ast.Subscript):
@@ -278,7 +278,7 @@ class Translator:
 
     def changed(self, owner: Any, e: ast.Attribute) -> bool:
         """Whether the methods of a module assign this attribute, which it has."""
-        known = isinstance(owner, Known) and owner.path is not None
+        known = isinstance(owner, StaticValue) and owner.path is not None
         return known and e.attr in assigned(owner.value) and hasattr(owner.value, e.attr)
 
     def do_delete(self, s: ast.Delete) -> None:
@@ -288,7 +288,7 @@ class Translator:
 
     def do_if(self, s: ast.If) -> str | None:
         test = self.expr(s.test)
-        if isinstance(test, Known):
+        if isinstance(test, StaticValue):
             return self.statements(s.body if test.value else s.orelse)
         before = dict(self.frame.names)
         yes = self.block(lambda: self.statements(s.body))
@@ -302,7 +302,9 @@ class Translator:
         over = self.expr(s.iter)
         if s.orelse:
             self.fail(s, "else of a loop is not in the subset")
-        items = over.value if isinstance(over, Known) else over if type(over) is list else None
+        items = (
+            over.value if isinstance(over, StaticValue) else over if type(over) is list else None
+        )
         if isinstance(items, Module):
             items = self.children(over, s)
         if items is not None and any(_has_module(i) for i in items):
@@ -346,7 +348,7 @@ class Translator:
         return "ends"
 
     def do_return(self, s: ast.Return) -> str:
-        value = Known(None) if s.value is None else self.expr(s.value)
+        value = StaticValue(None) if s.value is None else self.expr(s.value)
         self.control("stop", ("return", value), None)
         return "ends"
 
@@ -366,14 +368,18 @@ class Translator:
             self.control("fail", ("AssertionError", given), None)
 
         test = self.expr(s.test)
-        if not (isinstance(test, Known) and test.value):
-            self.control("branch", (test,), None, Block([], None), self.block(raises))
+        if not (isinstance(test, StaticValue) and test.value):
+            self.control("branch", (test,), None, SubBlock([], None), self.block(raises))
 
     def do_with(self, s: ast.With) -> str | None:
         for item in s.items:
             made = item.context_expr
             found = self.expr(made.func) if isinstance(made, ast.Call) else None
-            if not isinstance(found, Known) or found.value is not no_grad or item.optional_vars:
+            if (
+                not isinstance(found, StaticValue)
+                or found.value is not no_grad
+                or item.optional_vars
+            ):
                 self.fail(s, "expected `with torch.no_grad():`; others are not in the subset")
         before, self.grad = self.grad, False
         ends = self.statements(s.body)
@@ -389,7 +395,7 @@ class Translator:
         return method(e)
 
     def of_constant(self, e: ast.Constant) -> Any:
-        return Known(e.value)
+        return StaticValue(e.value)
 
     def of_name(self, e: ast.Name) -> Any:
         frame = self.frame
@@ -398,12 +404,12 @@ class Translator:
         if e.id in frame.assigned:
             self.fail(e, f"{e.id} has no value here")
         if e.id in frame.outside:
-            return Known(frame.outside[e.id])
+            return StaticValue(frame.outside[e.id])
         return self.fail(e, f"the name {e.id} is not defined")
 
     def of_attribute(self, e: ast.Attribute) -> Any:
         x = self.expr(e.value)
-        if not isinstance(x, Known):
+        if not isinstance(x, StaticValue):
             if e.attr not in _calls.ATTRIBUTES:
                 outside = self.frame.outside.values()
                 if any(e.attr in getattr(v, "_fields", ()) for v in outside):
@@ -412,7 +418,7 @@ class Translator:
             return self.emit(f"attr.{e.attr}", x)
         if x.path is None:
             try:
-                return Known(getattr(x.value, e.attr))
+                return StaticValue(getattr(x.value, e.attr))
             except AttributeError as error:
                 self.fail(e, str(error))
         if self.changed(x, e):
@@ -423,24 +429,24 @@ class Translator:
             return self.state(name)
         for held in (module._parameters, module._buffers):
             if e.attr in held:
-                return Known(None) if held[e.attr] is None else self.state(name)
+                return StaticValue(None) if held[e.attr] is None else self.state(name)
         if e.attr in module._modules:
             child = module._modules[e.attr]
-            return Known(child, None if child is None else name)
+            return StaticValue(child, None if child is None else name)
         try:
-            return Known(getattr(module, e.attr))
+            return StaticValue(getattr(module, e.attr))
         except AttributeError as error:
             self.fail(e, str(error))
 
     def of_tuple(self, e: ast.Tuple) -> Any:
         items = tuple([self.expr(v) for v in e.elts])
-        if all(isinstance(i, Known) and i.path is None for i in items):
-            return Known(tuple([i.value for i in items]))
+        if all(isinstance(i, StaticValue) and i.path is None for i in items):
+            return StaticValue(tuple([i.value for i in items]))
         return items if any(map(_has_module, items)) else self.emit("code.tuple_", *items)
 
     def of_list(self, e: ast.List) -> Any:
         items = self.items(e.elts, e)
-        if any(isinstance(i, Many) for i in items):
+        if any(isinstance(i, StarredArgs) for i in items):
             return self.joined(items)
         return self.emit("code.list_", *items)
 
@@ -495,7 +501,7 @@ class Translator:
     def operator(self, e: Any, a: Any, b: Any, op: Any) -> Any:
         name = _BINARY[type(op)]
         given = [a] if b is None else [a, b]
-        plain = [x.value for x in given if isinstance(x, Known)]
+        plain = [x.value for x in given if isinstance(x, StaticValue)]
         if len(plain) == len(given) and not any(isinstance(x, Tensor) for x in plain):
             return self.computed(e, getattr(operator, name), plain)
         return self.emit(f"code.{name}", *given)
@@ -503,7 +509,7 @@ class Translator:
     def computed(self, e: Any, fn: Any, args: Any, kwargs: Any = None) -> Any:
         """What a function gives for what is known."""
         try:
-            return Known(fn(*args, **(kwargs or {})))
+            return StaticValue(fn(*args, **(kwargs or {})))
         except Exception as error:
             self.fail(e, f"{type(error).__name__}: {error}")
 
@@ -518,14 +524,14 @@ class Translator:
             found = self.emit("code.contains", right, left)
             return found if isinstance(op, ast.In) else self.emit("code.not_", found)
         if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(left, tuple):
-            return Known(isinstance(op, ast.IsNot))
+            return StaticValue(isinstance(op, ast.IsNot))
         return self.operator(e, left, right, op)
 
     def of_boolop(self, e: ast.BoolOp) -> Any:
         stops = isinstance(e.op, ast.Or)  # at the first true one, or the first false one
         first, *rest = e.values
         value = self.expr(first)
-        if isinstance(value, Known):
+        if isinstance(value, StaticValue):
             if bool(value.value) is stops or not rest:
                 return value
             return self.expr(rest[0] if len(rest) == 1 else ast.copy_location(
@@ -537,14 +543,14 @@ class Translator:
 
     def of_ifexp(self, e: ast.IfExp) -> Any:
         test = self.expr(e.test)
-        if isinstance(test, Known):
+        if isinstance(test, StaticValue):
             return self.expr(e.body if test.value else e.orelse)
         return self.chosen(test, e.body, e.orelse)
 
     def chosen(self, test: Any, yes: Any, no: Any) -> Ref:
         out = self.fresh("chosen")
 
-        def of(x: Any) -> Block:
+        def of(x: Any) -> SubBlock:
             return self.block(lambda: self.expr(x) if isinstance(x, ast.AST) else x)
 
         self.control("branch", (test,), out, of(yes), of(no))
@@ -552,23 +558,27 @@ class Translator:
 
     def of_subscript(self, e: ast.Subscript) -> Any:
         x = self.expr(e.value)
-        if isinstance(x, Known) and isinstance(x.value, Module):
+        if isinstance(x, StaticValue) and isinstance(x.value, Module):
             at = self.expr(e.slice)
-            if not isinstance(at, Known):
+            if not isinstance(at, StaticValue):
                 self.fail(e, "a module is found by a constant in the subset")
             key = range(len(x.value._modules))[at.value] if type(at.value) is int else at.value
             child = x.value._modules[str(key)]
-            return Known(child, f"{x.path}.{key}" if x.path else str(key))
+            return StaticValue(child, f"{x.path}.{key}" if x.path else str(key))
         at = self.index(e.slice)
-        if isinstance(x, tuple) and isinstance(at, (Known, slice)):
-            place = at.value if isinstance(at, Known) else at
+        if isinstance(x, tuple) and isinstance(at, (StaticValue, slice)):
+            place = at.value if isinstance(at, StaticValue) else at
             try:
                 return x[place]
             except IndexError as error:
                 self.fail(e, f"IndexError: {error}")
-        if isinstance(x, Known) and isinstance(at, Known) and not isinstance(x.value, Tensor):
+        if (
+            isinstance(x, StaticValue)
+            and isinstance(at, StaticValue)
+            and not isinstance(x.value, Tensor)
+        ):
             try:
-                return Known(x.value[at.value])
+                return StaticValue(x.value[at.value])
             except (LookupError, TypeError) as error:
                 self.fail(e, f"{type(error).__name__}: {error}")
         return self.emit("code.getitem", x, at)
@@ -583,16 +593,16 @@ class Translator:
 
     # --- calls
 
-    def children(self, x: Known, at: Any) -> list[Known]:
+    def children(self, x: StaticValue, at: Any) -> list[StaticValue]:
         """The modules in a container, in order."""
         if not hasattr(x.value, "__iter__"):
             self.fail(at, f"a {type(x.value).__name__} is not iterated over in the subset")
         prefix = f"{x.path}." if x.path else ""
-        return [Known(m, prefix + k) for k, m in x.value._modules.items()]
+        return [StaticValue(m, prefix + k) for k, m in x.value._modules.items()]
 
     def of_call(self, e: ast.Call) -> Any:
         owner = self.expr(e.func.value) if isinstance(e.func, ast.Attribute) else None
-        if owner is not None and not isinstance(owner, Known):
+        if owner is not None and not isinstance(owner, StaticValue):
             name = e.func.attr  # type: ignore[attr-defined]
             args, kwargs = self.arguments(e)
             if name == "wait" and not args:
@@ -601,7 +611,7 @@ class Translator:
                 self.fail(e, f"the method {name} of a value is not in the subset")
             return self.emit(f"method.{name}", owner, *args, **kwargs)
         fn = self.expr(e.func)
-        if not isinstance(fn, Known):
+        if not isinstance(fn, StaticValue):
             self.fail(e, "what is called has to be known beforehand")
         return self.called(fn, owner, *self.arguments(e), e)
 
@@ -612,12 +622,12 @@ class Translator:
             value = self.expr(a.value if isinstance(a, ast.Starred) else a)
             if not isinstance(a, ast.Starred):
                 found.append(value)
-            elif isinstance(value, Known) and isinstance(value.value, Module):
+            elif isinstance(value, StaticValue) and isinstance(value.value, Module):
                 found += self.children(value, e)
-            elif isinstance(value, Known):
-                found += map(Known, value.value)
+            elif isinstance(value, StaticValue):
+                found += map(StaticValue, value.value)
             else:
-                found += value if isinstance(value, (tuple, list)) else [Many(value)]
+                found += value if isinstance(value, (tuple, list)) else [StarredArgs(value)]
         return found
 
     def arguments(self, e: ast.Call) -> tuple[list[Any], dict[str, Any]]:
@@ -626,60 +636,65 @@ class Translator:
         args = self.items(e.args, e)
         return args, {str(k.arg): self.expr(k.value) for k in e.keywords}
 
-    def called(self, fn: Known, owner: Any, args: Any, kwargs: Any, e: Any) -> Any:
+    def called(self, fn: StaticValue, owner: Any, args: Any, kwargs: Any, e: Any) -> Any:
         f = fn.value
         if isinstance(f, Module):
             return self.emit("code.module_", fn, *args, **kwargs)
         if f in (enumerate, zip, reversed) and any(_has_module(a) for a in args):
-            lists = [self.children(a, e) if isinstance(a, Known) and isinstance(a.value, Module)
+            lists = [self.children(a, e) if isinstance(a, StaticValue) and isinstance(a.value,
+            Module)
                      else list(a.value) for a in args]  # fmt: skip
             if f is enumerate:
-                return [(Known(i), m) for i, m in enumerate(lists[0])]
+                return [(StaticValue(i), m) for i, m in enumerate(lists[0])]
             return lists[0][::-1] if f is reversed else list(zip(*lists, strict=False))
-        if isinstance(owner, Known) and isinstance(owner.value, Module) and owner.path is not None:
+        if (
+            isinstance(owner, StaticValue)
+            and isinstance(owner.value, Module)
+            and owner.path is not None
+        ):
             if f.__name__ in ("items", "values", "keys", "named_children", "children"):
                 found = self.children(owner, e)
                 if f.__name__ in ("values", "children"):
                     return found
-                named = [(Known(str(m.path).rpartition(".")[2]), m) for m in found]
+                named = [(StaticValue(str(m.path).rpartition(".")[2]), m) for m in found]
                 return [k for k, _ in named] if f.__name__ == "keys" else named
             inner = getattr(f, "__func__", None)
             if inner is not None and not is_layer(owner.value):
                 if getattr(inner, "_jit_unused", False):
                     self.control("fail", ("RuntimeError", (f"{f.__name__} is unused",)), None)
-                    return Known(None)
+                    return StaticValue(None)
                 if getattr(inner, "_jit_ignored", False):
-                    return self.emit("code.python_", Known(f), *args, **kwargs)
+                    return self.emit("code.python_", StaticValue(f), *args, **kwargs)
                 return self.function(inner, [owner, *args], kwargs, owner.path, e)
-        if f is isinstance and len(args) == 2 and isinstance(args[1], Known):
+        if f is isinstance and len(args) == 2 and isinstance(args[1], StaticValue):
             asked = args[1].value if isinstance(args[1].value, tuple) else (args[1].value,)
             if not set(asked) <= set(_calls.KINDS.values()):
                 self.fail(e, f"isinstance asks for {', '.join(_calls.KINDS)} in the subset")
             return self.emit("code.isinstance_", args[0], [k.__name__ for k in asked])
-        if isinstance(owner, Known) and isinstance(owner.value, (str, list, tuple, dict)):
+        if isinstance(owner, StaticValue) and isinstance(owner.value, (str, list, tuple, dict)):
             if not _calls.has_method(f.__name__):
                 self.fail(e, f"the method {f.__name__} of a value is not in the subset")
             return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
         special = getattr(f, "_jit_special", None)
         if special is not None:
             return special(self, e, *args, **kwargs)
-        if f is len and isinstance(args[0], Known) and args[0].path is not None:
-            return Known(len(args[0].value))
+        if f is len and isinstance(args[0], StaticValue) and args[0].path is not None:
+            return StaticValue(len(args[0].value))
         if f is len and isinstance(args[0], tuple):
-            return Known(len(args[0]))
+            return StaticValue(len(args[0]))
         if isinstance(f, ScriptFunction):
             f = getattr(f, "_function", None) or self.fail(e, "a loaded function is not called")
         name = _NAMES.get(f) if _hashable(f) else None
         if name is not None:
-            plain = [a.value for a in args if isinstance(a, Known)]
-            told = {k: a.value for k, a in kwargs.items() if isinstance(a, Known)}
+            plain = [a.value for a in args if isinstance(a, StaticValue)]
+            told = {k: a.value for k, a in kwargs.items() if isinstance(a, StaticValue)}
             ours = name.startswith("code.")
             if ours and not kwargs.keys() <= {*_calls.KEYWORDS.get(name[5:], ())}:
                 self.fail(e, f"{', '.join(kwargs)} of {f.__name__} is not in the subset")
             known = len(plain) == len(args) and len(told) == len(kwargs)
             if ours and known and f not in (print, range):
                 found = self.computed(e, f, plain, told)
-                return Known(tuple(found.value)) if f in (enumerate, zip, reversed) else found
+                return StaticValue(tuple(found.value)) if f in (enumerate, zip, reversed) else found
             return self.emit(name, *args, **kwargs)
         if inspect.isclass(f) and issubclass(f, tuple) and hasattr(f, "_fields"):
             given = inspect.signature(f).bind(*args, **kwargs)
@@ -694,11 +709,11 @@ class Translator:
                 why = "of classes of one's own NamedTuples alone are"
             self.fail(e, f"{called} is not in the subset: {why}")
         if getattr(f, "_jit_ignored", False):
-            return self.emit("code.python_", Known(f), *args, **kwargs)
+            return self.emit("code.python_", StaticValue(f), *args, **kwargs)
         return self.function(f, args, kwargs, self.frame.path, e)
 
 
-class _Names(dict[Any, str]):
+class _FunctionNames(dict[Any, str]):
     """The names of functions, made when the first one is asked for."""
 
     def get(self, fn: Any, default: Any = None) -> Any:
@@ -710,7 +725,7 @@ class _Names(dict[Any, str]):
         return super().get(fn, default)
 
 
-_NAMES = _Names()
+_NAMES = _FunctionNames()
 
 
 def _hashable(x: Any) -> bool:
@@ -720,7 +735,7 @@ def _hashable(x: Any) -> bool:
 def _has_module(x: Any) -> bool:
     if isinstance(x, (tuple, list)):
         return any(map(_has_module, x))
-    return isinstance(x, Known) and isinstance(x.value, Module)
+    return isinstance(x, StaticValue) and isinstance(x.value, Module)
 
 
 def _loaded(target: Any) -> Any:
@@ -731,7 +746,7 @@ def _loaded(target: Any) -> Any:
     return again
 
 
-class _Frame:
+class _TranslationFrame:
     """A function that is being translated."""
 
     def __init__(self, fn: Any, path: str, module: Module | None) -> None:
@@ -809,11 +824,11 @@ def translated(fn: Any, module: Module | None) -> tuple[Graph, dict[str, Tensor]
     parameters = list(inspect.signature(fn).parameters.values())
     given: list[Any] = []
     if module is not None:
-        given.append(Known(module, ""))
+        given.append(StaticValue(module, ""))
         parameters = parameters[1:]
     graph = t.graph
     refs = _interface(graph, parameters)
-    given += [Many(r) if r == graph.rest else r for r in refs]
+    given += [StarredArgs(r) if r == graph.rest else r for r in refs]
     out = t.function(fn, given, graph.inputs[1], "", None)
     graph.outputs = t.arg(out)
     return graph, t.constants
@@ -840,7 +855,7 @@ def _of_one_call(fn: Any, name: str, layer: Any = None) -> Graph:
     if layer is not None:
         graph.state[""] = Ref("self")
         given = (Ref("self"), *given)
-    graph.nodes.append(Node(name, given, {}, graph.outputs))
+    graph.nodes.append(CallNode(name, given, {}, graph.outputs))
     return graph
 
 
@@ -994,15 +1009,15 @@ def wait(future: Future[T]) -> T:
     return future.wait()
 
 
-def _forked(t: Translator, e: Any, fn: Known, *args: Any, **kwargs: Any) -> Any:
+def _forked(t: Translator, e: Any, fn: StaticValue, *args: Any, **kwargs: Any) -> Any:
     owner = getattr(fn.value, "__self__", None)
     paths = {id(m): name for name, m in (t.module.named_modules() if t.module else ())}
-    known = Known(owner, paths[id(owner)]) if id(owner) in paths else None
+    known = StaticValue(owner, paths[id(owner)]) if id(owner) in paths else None
     return t.called(fn, known, args, kwargs, e)
 
 
 for _fn, _special in {
-    is_scripting: lambda t, e: Known(True), annotate: lambda t, e, kind, value: value,
+    is_scripting: lambda t, e: StaticValue(True), annotate: lambda t, e, kind, value: value,
     fork: _forked, wait: lambda t, e, future: future,
 }.items():  # fmt: skip
     _fn._jit_special = _special  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyframe.core.words import near as _near, told as _told
+from pyframe.core.words import did_you_mean as _near, join_parts as _told
 from pyframe.metrics.base import Mean as Mean, Metric as Metric
 from pyframe.metrics.classification import (
     F1 as F1,
@@ -34,7 +34,7 @@ _CLASSES: tuple[type[Metric], ...] = (
     Perplexity, IoU, CosineSimilarity,
 )  # fmt: skip
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())
 
 
 def known() -> dict[str, type[Metric]]:

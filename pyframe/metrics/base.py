@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyframe as pf
-from pyframe.core.dispatch import outside
+from pyframe.core.dispatch import suspend_capture
 from pyframe.nn import Module, functional as F
 from pyframe.nn.parameter import UninitializedBuffer, is_lazy
 from pyframe.tensor import Tensor
@@ -16,9 +16,9 @@ from pyframe.tensor import Tensor
 BITS = 30  # of a count that its lower tensor has
 MASK = (1 << BITS) - 1
 HIGH = "_high"  # what the name of a single count's upper tensor ends in
-MANY = 1 << 14  # samples from which on a kernel more costs nothing
+MANY_SAMPLES = 1 << 14  # samples from which on a kernel more costs nothing
 WORK = 1 << 27  # comparisons of a kernel, beyond which index_add counts instead
-FEW = 1 << 13  # on the CPU
+FEW_SAMPLES = 1 << 13  # on the CPU
 
 
 class Metric(Module):
@@ -126,7 +126,7 @@ class Streaming(Metric):
         for name, shape in shapes.items():
             buffer = getattr(self, name)  # a capture looks at all of _buffers, once that is read
             if is_lazy(buffer):
-                with outside():
+                with suspend_capture():
                     buffer.materialize(shape, device=like.device)
                     buffer.zero_()
             elif buffer.shape != shape:
@@ -152,7 +152,7 @@ class Streaming(Metric):
         """Add to counts (2, *) how many of `hits` (*, M) are true."""
         self.begin(hits, **{name: (2, *hits.shape[:-1])})
         state = getattr(self, name)
-        if hits.device.type == "cpu" or hits.shape[-1] > MANY:
+        if hits.device.type == "cpu" or hits.shape[-1] > MANY_SAMPLES:
             self._add(state, hits.sum(-1))
             return
         # what was counted is one more term of the sum, so that one kernel does all
@@ -165,7 +165,7 @@ class Streaming(Metric):
         """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `bins`
         (K, M); other numbers count nowhere."""
         rows = bins.shape[0]
-        if bins.numel() * size <= (FEW if bins.device.type == "cpu" else WORK):
+        if bins.numel() * size <= (FEW_SAMPLES if bins.device.type == "cpu" else WORK):
             self.count_each(name, bins.unsqueeze(1) == pf.arange(size, device=bins.device)[:, None])
             return
         self.begin(bins, **{name: (2, rows, size)})
@@ -226,7 +226,7 @@ class Sums:
     def __getitem__(self, name: str) -> Tensor:
         total = self.made.get(name)
         if total is None:
-            with outside():
+            with suspend_capture():
                 total = self.made[name] = pf.zeros((), device=self.device)
         return total
 

@@ -71,7 +71,7 @@ def truths(
     if not target.is_floating_point():
         target = target.long()
     kept = _kept(target, ignore_index)
-    check.refuse(
+    check.assert_not(
         kept & (target != 0) & (target != 1),
         f"{name}: expected targets that are 0 or 1, {said}; numbers are measured by 'mae', 'mse' "
         "or 'r2', for other tasks pass a function of (output, target)",

@@ -56,8 +56,8 @@ def _rebuild_tensor(
 ) -> Tensor:
     shape, how, at, strides = form
     here = from_host(np.ndarray(shape, how, segment, at, strides), dtype)
-    here._storage.exposed = True  # others write to it
-    return copying.handle(kind, here.to(Device(device)), needs_grad)
+    here._storage.aliased_outside = True  # others write to it
+    return copying.leaf_alias(kind, here.to(Device(device)), needs_grad)
 
 
 def init_reductions() -> None:

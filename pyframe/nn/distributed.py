@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyframe import distributed as dist
-from pyframe.autograd.graph import Walk
-from pyframe.core.dispatch import outside
+from pyframe.autograd.graph import BackwardTask
+from pyframe.core.dispatch import suspend_capture
 from pyframe.core.modes import mode, no_grad
 from pyframe.distributed.collectives import group_of, summed
 from pyframe.nn.modules.module import Module
@@ -79,7 +79,7 @@ class DistributedDataParallel(Module):
         """A parameter has its gradient; when the backward pass is over all are averaged."""
         if not self.require_backward_grad_sync:
             return
-        walk = Walk.latest()
+        walk = BackwardTask.latest()
         if walk is None:  # of backward(inputs=…)
             self._average([p])
         else:
@@ -91,7 +91,7 @@ class DistributedDataParallel(Module):
         here = [id(p) in known for p in self._learned]
         if self.find_unused_parameters:
             all_: list[Any] = [None] * dist.get_world_size(self.process_group)
-            with outside():
+            with suspend_capture():
                 dist.all_gather_object(all_, here, self.process_group)
             here = [any(column) for column in zip(*all_, strict=True)]
         elif not all(here):

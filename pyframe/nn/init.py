@@ -26,11 +26,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Values(threading.local):
+class _InitValues(threading.local):
     skipped = False  # nn.utils.skip_init makes a layer whose values don't matter
 
 
-values = _Values()
+values = _InitValues()
 
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,

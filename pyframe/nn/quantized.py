@@ -19,8 +19,8 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import number
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import size_hint
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -175,7 +175,7 @@ def _compiled(fn: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[..., A
 
 def _at_once(fn: Callable[..., Any], x: Tensor, *args: Any) -> Any:
     """A function's result; on the CPU, which computes int ops one by one, of one kernel."""
-    return (fn if x.device.always_lazy else _compiled(fn, tuple(x.shape[1:])))(x, *args)
+    return (fn if x.device.is_lazy else _compiled(fn, tuple(x.shape[1:])))(x, *args)
 
 
 def _unpacked(packed: Any, scale: Any, offset: Any, bits: int, symmetric: bool) -> Tensor:
@@ -199,7 +199,7 @@ def _numpy(x: Any, packed: Any, scale: Any, offset: Any, bits: int, symmetric: b
 # (1, n, width) with packed rows: (1, n, rows). Of int8 the products of a group are summed as ints.
 # Nothing keeps the weight as floats: where x has a gradient, it is unpacked once more.
 packed_linear = Op(
-    "packed_linear", ROUTINE, "x packed scale offset", "bits symmetric", numpy=_numpy,
+    "packed_linear", EXTERN, "x packed scale offset", "bits symmetric", numpy=_numpy,
     infer=lambda x, packed, scale, *_: ((1, x.shape[1], packed.shape[0]), scale.dtype),
     routine="packed.product", kernel="packed",
     fallback=lambda x, packed, scale, offset, bits, symmetric: F.linear(
@@ -254,7 +254,7 @@ class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight i
         more = width - self.in_features
         x, step = (F.pad(input, (0, more)) if more else input).reshape(-1, width), None
         # a row alone waits for the weight: to round it takes longer than it saves
-        rounds = self.activations is not None and number(x.shape[0]) > 1
+        rounds = self.activations is not None and size_hint(x.shape[0]) > 1
         if rounds and not (pf.is_grad_enabled() and x.requires_grad):
             x, step = _at_once(_rounded, x)
         offset = self.scale if self.offset is None else self.offset

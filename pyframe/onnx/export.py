@@ -19,7 +19,7 @@ from pyframe.core.modes import mode, no_grad
 from pyframe.export import ExportedProgram, named_dims, recorded
 from pyframe.io.files import replacing
 from pyframe.jit.calls import function
-from pyframe.jit.graph import Const, Dim, Graph, Node, Ref, mapped, refs
+from pyframe.jit.graph import CallNode, ConstArg, Graph, Ref, SizeExpr, mapped, refs
 from pyframe.jit.modules import ScriptFunction
 from pyframe.jit.record import labels_of, parameters_of
 from pyframe.nn.modules.module import Evaluation, Module
@@ -81,7 +81,7 @@ class _Writer:
         self.known: dict[Any, str] = {}
         self.sources: dict[str, tuple[str, int]] = {}  # which size of which input a name is
         self.strided: set[str] = set()  # inputs whose memory is in another order than ONNX's
-        self.node: Node = None  # type: ignore[assignment]  # that is being written
+        self.node: CallNode = None  # type: ignore[assignment]  # that is being written
         self.results = 1
         self.where = ""
         self.cast: dict[int, Any] = {}  # dtypes by ONNX's numbers
@@ -243,10 +243,10 @@ class _Writer:
 
     def sum(self, start: Any, size: Any, step: int) -> Any:
         """start + size * step."""
-        parts = [f.formula if isinstance(f, Dim) else f for f in (start, size)]
+        parts = [f.formula if isinstance(f, SizeExpr) else f for f in (start, size)]
         if all(isinstance(p, int) for p in parts):
             return parts[0] + parts[1] * step
-        return Dim(("+", parts[0], ("*", parts[1], step)))
+        return SizeExpr(("+", parts[0], ("*", parts[1], step)))
 
     def sizes(self, items: list[Any]) -> str:
         """A shape as a value."""
@@ -273,7 +273,7 @@ class _Writer:
 
     def size(self, x: Any) -> str:
         """A size as a vector of one."""
-        f = x.formula if isinstance(x, Dim) else x
+        f = x.formula if isinstance(x, SizeExpr) else x
         if isinstance(f, int):
             return self.const(np.array([f], np.int64))
         key = "size", f
@@ -298,13 +298,13 @@ class _Writer:
         """An argument: Refs as names of values, numbers of ops as initializers."""
         if type(x) is Ref:
             return self.names[x]
-        if type(x) is Const:
-            if isinstance(x.value, Dim):
+        if type(x) is ConstArg:
+            if isinstance(x.value, SizeExpr):
                 return self.reshape(self.op("Cast", self.size(x.value), to=self.kind(x.dtype)), [])
             return self.like(x.value, x.dtype)
         return x
 
-    def write(self, node: Node) -> None:
+    def write(self, node: CallNode) -> None:
         """The nodes of a call."""
         self.node, self.where = node, "".join(f"/{p}" for p in node.module.split(".") if p)
         outs = refs(node.out)

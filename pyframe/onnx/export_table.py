@@ -21,7 +21,7 @@ from pyframe.nn import functional
 from pyframe.onnx.table import SAME, same
 
 
-class Row(NamedTuple):
+class ExportRule(NamedTuple):
     """How a call is written, from which opset on, and of which arguments."""
 
     write: Callable[..., Any]
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     fits: Callable[[Any], bool] = lambda a: True
 
 
-CALLS: dict[str, Row] = {}
+CALLS: dict[str, ExportRule] = {}
 OPS: dict[str, Callable[..., Any]] = {}
 
 
@@ -37,7 +37,7 @@ def call(names: str, since: int = 1, fits: Callable[[Any], bool] = lambda a: Tru
     """The row of public functions, whose arguments are `a`, by their names."""
 
     def add(write: Callable[..., Any]) -> Any:
-        CALLS.update(dict.fromkeys(names.split(), Row(write, since, fits)))
+        CALLS.update(dict.fromkeys(names.split(), ExportRule(write, since, fits)))
         return write
 
     return add

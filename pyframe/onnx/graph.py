@@ -17,12 +17,12 @@ DEPTH = 64  # graphs within graphs, and functions that call functions
 STEPS = 1_000_000  # nodes of a model whose functions are written out
 WRITTEN = 4_000  # functions with what their nodes say of them
 RUN = 20_000_000  # nodes that one call runs
-SMALL = 4096  # elements of a constant that is kept on the host too
+MAX_HOST_CONSTANT = 4096  # elements of a constant that is kept on the host too
 FOLDED = 1 << 26  # bytes that are read and made where nodes are computed at load
 IGNORED = {"consumed_inputs", "spatial", "seed"}  # of old versions; a seed comes from manual_seed
 
 
-class Run:
+class RunContext:
     """One call of a module: its constants, whether it trains, and where."""
 
     def __init__(self, constants: list[Tensor], training: bool, device: Any) -> None:
@@ -57,7 +57,7 @@ class Build:
         self.reader = reader
         self.constants = constants  # None: they stay on the host
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-        self.plans: dict[Any, Plan] = {}  # of functions
+        self.plans: dict[Any, GraphPlan] = {}  # of functions
         self.depth = 0
         self.left = FOLDED
 
@@ -69,10 +69,10 @@ class Constant:
         self.name, self.array, self.number = name, array, number
 
 
-class Scope:
+class NameScope:
     """The names of a graph and their slots; slot 0 is what is absent."""
 
-    def __init__(self, outer: Scope | None) -> None:
+    def __init__(self, outer: NameScope | None) -> None:
         self.outer = outer
         self.slots: dict[str, int] = {"": 0}
         self.size = 1
@@ -91,7 +91,7 @@ class Scope:
 
     def find(self, name: str) -> int | None:
         """The slot of a name, here or taken from outside; None if there is none."""
-        scopes: list[Scope] = [self]
+        scopes: list[NameScope] = [self]
         while name not in scopes[-1].slots:
             outer = scopes[-1].outer
             if outer is None:
@@ -120,17 +120,17 @@ def title(node: Any) -> str:
     return f"node {node.name!r} ({node.op_type})" if node.name else f"a node {node.op_type}"
 
 
-class Plan:
+class GraphPlan:
     """A graph, or a function's body, as steps."""
 
     def __init__(
-        self, build: Build, graph: Any, opsets: dict[str, int], outer: Scope | None = None,
+        self, build: Build, graph: Any, opsets: dict[str, int], outer: NameScope | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.steps: list[Step] = []
+        self.steps: list[NodeStep] = []
         self.made: list[tuple[int, int]] = []  # (slot, number of a constant)
         self.known: list[tuple[int, np.ndarray]] = []  # (slot, array)
-        self.scope = scope = Scope(outer)
+        self.scope = scope = NameScope(outer)
         build.depth += 1
         if build.depth > DEPTH:
             raise ValueError(f"graphs and functions lie in each other more than {DEPTH} deep")
@@ -186,7 +186,12 @@ class Plan:
         dtype = values.dtype_of(array)
         trained = trained and dtype is not None and dtype.is_floating_point
         trained = trained and build.constants is not None
-        if used and dtype is not None and build.constants and (trained or array.size > SMALL):
+        if (
+            used
+            and dtype is not None
+            and build.constants
+            and (trained or array.size > MAX_HOST_CONSTANT)
+        ):
             number = build.constants.keep(name, array, trained)
             self.made.append((slot, number))
             constant = Constant(name, None, number)
@@ -211,7 +216,7 @@ class Plan:
                 array, name = _value(build, attributes), node.output[0]
                 self._constant(build, name, array, array.size > 1 and name not in deciding, True)
                 return
-            step = Step(build, node, attributes, ins, opsets, self.scope)
+            step = NodeStep(build, node, attributes, ins, opsets, self.scope)
         except PlacedError:
             raise
         except MemoryError as error:
@@ -255,7 +260,7 @@ class Plan:
             step.frees = [slot for slot in used if slot not in kept]
             kept |= used
 
-    def run(self, run: Run, outer: list[Any], args: Sequence[Any]) -> list[Any]:
+    def run(self, run: RunContext, outer: list[Any], args: Sequence[Any]) -> list[Any]:
         """The outputs for these inputs; `outer` has the values of the graph around."""
         env: list[Any] = [None] * self.size
         for slot, number in self.made:
@@ -287,7 +292,7 @@ class Plan:
                 env[slot] = None
         return [env[slot] for slot in self.outputs]
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[NodeStep]:
         """All steps, those of inner graphs too."""
         for step in self.steps:
             yield step
@@ -295,7 +300,7 @@ class Plan:
                 yield from plan
 
 
-PLACES[Plan.run.__code__] = lambda frame: frame.f_locals["step"].title
+PLACES[GraphPlan.run.__code__] = lambda frame: frame.f_locals["step"].title
 
 
 class PlacedError(Exception):
@@ -339,7 +344,7 @@ def _value(build: Build, attributes: dict[str, Any]) -> np.ndarray:
     return np.asarray(value, kinds[name.removesuffix("s")])
 
 
-def _folded(build: Build, step: Step, arrays: list[Any]) -> Any:
+def _folded(build: Build, step: NodeStep, arrays: list[Any]) -> Any:
     """What a step gives of constants, if that is little; what fails does so when it runs."""
     build.left -= sum(a.nbytes for a in arrays if a is not None)
     if build.left < 0:
@@ -351,7 +356,7 @@ def _folded(build: Build, step: Step, arrays: list[Any]) -> Any:
     if found is NotImplemented:
         return found
     build.left -= 2 * sum(a.nbytes for a in found)  # as tensors too
-    few = sum(a.size for a in found) <= SMALL and build.left >= 0
+    few = sum(a.size for a in found) <= MAX_HOST_CONSTANT and build.left >= 0
     return found if few else NotImplemented
 
 
@@ -374,24 +379,24 @@ def _deciding(graph: Any, opsets: dict[str, int]) -> set[str]:
     return deciding
 
 
-class Step:
+class NodeStep:
     """A node: what computes it, and the slots that it reads and writes."""
 
     def __init__(
         self, build: Build, node: Any, attributes: dict[str, Any], ins: list[int],
-        opsets: dict[str, int], scope: Scope,
+        opsets: dict[str, int], scope: NameScope,
     ) -> None:  # fmt: skip
         self.title, self.ins = title(node), ins
         self.outs: list[int] = []
         self.frees: list[int] = []
         self.numbers: list[int] = []
         self.host: Callable[..., Any] | None = None
-        self.row: table.Row | None = None
-        self.plan: Plan | None = None
+        self.row: table.OperatorImpl | None = None
+        self.plan: GraphPlan | None = None
         domain = "" if node.domain == "ai.onnx" else node.domain
         key = (domain, node.op_type)
         self.graphs = {
-            name: Plan(build, a.g, opsets, scope)
+            name: GraphPlan(build, a.g, opsets, scope)
             for name, a in attributes.items()
             if a.type == a.GRAPH
         }
@@ -402,7 +407,7 @@ class Step:
             if name not in build.plans:
                 if len(build.plans) >= WRITTEN:
                     raise ValueError(f"functions are called in more than {WRITTEN} ways")
-                build.plans[name] = Plan(build, local, opsets | opsets_of(local), None, said)
+                build.plans[name] = GraphPlan(build, local, opsets | opsets_of(local), None, said)
             self.plan = build.plans[name]
             return
         version = opsets.get(domain)
@@ -448,7 +453,7 @@ class Step:
         if "" in self.kinds:
             raise ValueError(f"expected at most {len(self.row.kinds)} inputs, got {len(ins)}")
 
-    def _keywords(self, row: table.Row, said: dict[str, Any]) -> dict[str, Any]:
+    def _keywords(self, row: table.OperatorImpl, said: dict[str, Any]) -> dict[str, Any]:
         """What a function takes of what is said; an attribute may have become an input later."""
         return {name: value for name, value in said.items() if name in row.attributes}
 
@@ -468,11 +473,11 @@ class Step:
                 attributes[name] = a.default_value
         if schema.has_function:
             body = schema.function_body
-            self.plan = Plan(build, body, opsets | opsets_of(body), None, attributes)
+            self.plan = GraphPlan(build, body, opsets | opsets_of(body), None, attributes)
             return
         version = opsets.get(schema.domain, 1)
         asked = copied.SerializeToString()
-        plans: dict[Any, Plan] = {}
+        plans: dict[Any, GraphPlan] = {}
 
         def written(types: list[bytes]) -> Any:
             made = onnx.FunctionProto()
@@ -485,7 +490,7 @@ class Step:
             made.ParseFromString(found)
             return made
 
-        def plan(args: list[Any]) -> Plan:
+        def plan(args: list[Any]) -> GraphPlan:
             key: Any = tuple(None if a is None else (values.type_of(a), a.ndim) for a in args)
             if (found := plans.get(key)) is not None:
                 return found
@@ -498,7 +503,7 @@ class Step:
             if not body.node:
                 raise ValueError(f"{schema.name} does not take inputs such as these")
             own = Build(onnx.ModelProto(), build.reader, None)
-            plans[key] = Plan(own, body, opsets | opsets_of(body), None, attributes)
+            plans[key] = GraphPlan(own, body, opsets | opsets_of(body), None, attributes)
             return plans[key]
 
         self.typed = plan
@@ -523,7 +528,7 @@ class Step:
         to = self.keywords.get("to", 0 if first is None else values.type_of(first))
         return [values.typed(values.boxed(a), to) for a in found]
 
-    def call(self, run: Run, env: list[Any]) -> Any:
+    def call(self, run: RunContext, env: list[Any]) -> Any:
         """The values of the outputs."""
         args = [env[i] for i in self.ins]
         if self.row is None:

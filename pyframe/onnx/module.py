@@ -10,14 +10,14 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.onnx import operators as operators, values
 from pyframe.onnx.files import Reader
-from pyframe.onnx.graph import Build, Constants, Plan, Run, opsets_of
+from pyframe.onnx.graph import Build, Constants, GraphPlan, RunContext, opsets_of
 from pyframe.tensor import Tensor
 
 KINDS = {"float": "fc", "int": "iu", "bool": "b"}
-PARTS = 32  # of a name, which are modules within each other
+MAX_NAME_PARTS = 32  # of a name, which are modules within each other
 
 
-class _Names(nn.Module):
+class _ParameterPath(nn.Module):
     """A part of the parameters' names, which have dots."""
 
 
@@ -41,7 +41,7 @@ class OnnxModule(nn.Module):
         model = reader.model
         self.opsets = opsets_of(model)
         self.name = str(model.graph.name)
-        self._plan = Plan(build, model.graph, self.opsets)
+        self._plan = GraphPlan(build, model.graph, self.opsets)
         self.input_names, self.output_names = self._plan.input_names, self._plan.output_names
         self._declared = [_declared(v) for v in model.graph.input if v.name in self.input_names]
         self._places: list[tuple[nn.Module, str]] = []
@@ -55,7 +55,7 @@ class OnnxModule(nn.Module):
         ):
             holder: nn.Module = self
             *parts, last = name.split(".")
-            if len(parts) >= PARTS or not all((*parts, last)):
+            if len(parts) >= MAX_NAME_PARTS or not all((*parts, last)):
                 parts, last = [], name.replace(".", "_")
             for i, part in enumerate(parts):
                 inner = holder._modules.get(part)
@@ -63,7 +63,7 @@ class OnnxModule(nn.Module):
                     parts, last = [], "_".join([*parts[i:], last])
                     break
                 if inner is None:
-                    holder.add_module(part, inner := _Names())
+                    holder.add_module(part, inner := _ParameterPath())
                 holder = inner
             if hasattr(holder, last):
                 key, last = (holder, last), last + "_"
@@ -97,7 +97,7 @@ class OnnxModule(nn.Module):
         device = tensors[0].device if tensors else None
         for i, (name, declared) in enumerate(zip(self.input_names, self._declared, strict=True)):
             given[i] = _checked(name, given[i], declared, device)
-        run = Run(constants, self.training, device)
+        run = RunContext(constants, self.training, device)
         found = [run.tensor(v) if _fits(v) else v for v in self._plan.run(run, [], given)]
         return found[0] if len(found) == 1 else tuple(found)
 

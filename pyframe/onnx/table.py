@@ -21,8 +21,8 @@ Function = Callable[..., Any]
 
 TENSOR, HOST, STATE, ANY = "tensor", "host", "state", "any"
 CONTRIB, ML = "com.microsoft", "ai.onnx.ml"
-ROWS: dict[tuple[str, str], Row] = {}
-ON_HOST: dict[tuple[str, str], Row] = {}
+ROWS: dict[tuple[str, str], OperatorImpl] = {}
+ON_HOST: dict[tuple[str, str], OperatorImpl] = {}
 
 _KINDS = {"Host": HOST, "State": STATE, "Any": ANY}
 
@@ -52,7 +52,7 @@ def same(name: str) -> tuple[str, dict[str, str]]:
     return function, {attribute: other or attribute for attribute, _, other in pairs}
 
 
-class Row:
+class OperatorImpl:
     """A function and how its parameters come."""
 
     prepare: Function | None = None  # makes, at load, keywords of attributes
@@ -67,7 +67,7 @@ class Row:
         return self.kinds[position] if position < len(self.kinds) else self.rest
 
 
-def _row(function: Function) -> Row:
+def _row(function: Function) -> OperatorImpl:
     kinds: list[str] = []
     names: list[str] = []
     rest = ""
@@ -81,7 +81,7 @@ def _row(function: Function) -> Row:
         elif p.kind is not p.VAR_KEYWORD:
             kinds.append(kind)
             names.append(p.name)
-    return Row(function, kinds, rest, set(names))
+    return OperatorImpl(function, kinds, rest, set(names))
 
 
 def add(name: str, function: Function, parameters: dict[str, str]) -> None:
@@ -91,7 +91,7 @@ def add(name: str, function: Function, parameters: dict[str, str]) -> None:
     def row(*xs: Any, **given: Any) -> Any:
         return function(*xs, **{parameters[name]: value for name, value in given.items()})
 
-    ROWS["", name] = Row(row if parameters else function, [], TENSOR, set(parameters))
+    ROWS["", name] = OperatorImpl(row if parameters else function, [], TENSOR, set(parameters))
 
 
 def op(
@@ -116,7 +116,7 @@ def host(names: str, domain: str = "") -> Callable[[Function], Function]:
     return _added(ON_HOST, names, domain)
 
 
-def _added(rows: dict[tuple[str, str], Row], names: str, domain: str) -> Any:
+def _added(rows: dict[tuple[str, str], OperatorImpl], names: str, domain: str) -> Any:
     def added(function: Function) -> Function:
         rows.update({(domain, name): _row(function) for name in names.split()})
         return function

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import pyframe as pf
-from pyframe.core.sizes import changes, divides
+from pyframe.core.sizes import is_symbolic_size, statically_divides
 from pyframe.tensor import Tensor
 
 Host: TypeAlias = np.ndarray  # a parameter of an operator that is read on the host
@@ -57,7 +57,7 @@ class Narrow(np.ndarray):
 
 
 @functools.total_ordering
-class Ratio:
+class SymbolicFloat:
     """A size that a capture keeps as a symbol, as a float: `top` over a power of two.
 
     What floats would round is no ratio: it is calculated of the present size, which is pinned.
@@ -73,44 +73,49 @@ class Ratio:
         self.top, self.bottom = x.as_integer_ratio() if isinstance(x, float) else (x, bottom)
         self.kind = kind
 
-    def _made(self, top: Any, bottom: int) -> Ratio:
+    def _made(self, top: Any, bottom: int) -> SymbolicFloat:
         most = self.LARGEST[self.kind]
-        if changes(top) and bottom & (bottom - 1) == 0 and bottom < most and -most < top < most:
-            return Ratio(top, self.kind, bottom)
-        return Ratio(numpy_dtype(self.kind).type(int(top) / bottom).item(), self.kind)
+        if (
+            is_symbolic_size(top)
+            and bottom & (bottom - 1) == 0
+            and bottom < most
+            and -most < top < most
+        ):
+            return SymbolicFloat(top, self.kind, bottom)
+        return SymbolicFloat(numpy_dtype(self.kind).type(int(top) / bottom).item(), self.kind)
 
-    def _other(self, x: Any) -> Ratio:
-        return x if isinstance(x, Ratio) else Ratio(x, self.kind)
+    def _other(self, x: Any) -> SymbolicFloat:
+        return x if isinstance(x, SymbolicFloat) else SymbolicFloat(x, self.kind)
 
-    def __add__(self, other: Any) -> Ratio:
+    def __add__(self, other: Any) -> SymbolicFloat:
         b = self._other(other)
         return self._made(self.top * b.bottom + b.top * self.bottom, self.bottom * b.bottom)
 
     __radd__ = __add__
 
-    def __neg__(self) -> Ratio:
-        return Ratio(-self.top, self.kind, self.bottom)
+    def __neg__(self) -> SymbolicFloat:
+        return SymbolicFloat(-self.top, self.kind, self.bottom)
 
-    def __sub__(self, other: Any) -> Ratio:
+    def __sub__(self, other: Any) -> SymbolicFloat:
         return self + -self._other(other)
 
-    def __rsub__(self, other: Any) -> Ratio:
+    def __rsub__(self, other: Any) -> SymbolicFloat:
         return -self + other
 
-    def __mul__(self, other: Any) -> Ratio:
+    def __mul__(self, other: Any) -> SymbolicFloat:
         b = self._other(other)
         return self._made(self.top * b.top, self.bottom * b.bottom)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Ratio:
+    def __truediv__(self, other: Any) -> SymbolicFloat:
         b = self._other(other)
         top, bottom = self.top * b.bottom, self.bottom * b.top
-        if divides(b.top, top):
+        if statically_divides(b.top, top):
             return self._made(top // b.top, self.bottom)
         return self._made(-top if bottom < 0 else top, abs(int(bottom)))
 
-    def __rtruediv__(self, other: Any) -> Ratio:
+    def __rtruediv__(self, other: Any) -> SymbolicFloat:
         return self._other(other) / self
 
     def __floor__(self) -> Any:
@@ -128,7 +133,7 @@ class Ratio:
         up = twice > self.bottom or (twice == self.bottom and whole % 2 == 1)
         return whole + 1 if up else whole
 
-    def __abs__(self) -> Ratio:
+    def __abs__(self) -> SymbolicFloat:
         return self if self.top >= 0 else -self
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +156,13 @@ def type_of(value: Any) -> int:
         return STRING
     if value.dtype == object:
         first = next(iter(value.flat), None)
-        return first.kind if isinstance(first, Ratio) else 6 if isinstance(value, Narrow) else 7
+        return (
+            first.kind
+            if isinstance(first, SymbolicFloat)
+            else 6
+            if isinstance(value, Narrow)
+            else 7
+        )
     return _NUMBERS[value.dtype]
 
 
@@ -159,11 +170,13 @@ def typed(array: np.ndarray, number: int) -> np.ndarray:
     """An array of sizes, some of which are symbols, as what counts as this type."""
     if array.dtype != object:
         return array
-    if number not in Ratio.LARGEST:
+    if number not in SymbolicFloat.LARGEST:
         return array.view(Narrow if number == 6 else np.ndarray)
     found = np.empty(array.shape, object)
-    found.flat = [x if isinstance(x, Ratio) else Ratio(x, number) for x in array.flat]
-    known = not any(changes(x.top) for x in found.flat)
+    found.flat = [
+        x if isinstance(x, SymbolicFloat) else SymbolicFloat(x, number) for x in array.flat
+    ]
+    known = not any(is_symbolic_size(x.top) for x in found.flat)
     return found.astype(numpy_dtype(number)) if known else found
 
 
@@ -184,7 +197,12 @@ def tensor(array: np.ndarray, device: Any = None) -> Tensor:
         raise TypeError(f"tensors have no dtype for {array.dtype.name}")
     if array.dtype == object:  # sizes, some of which are symbols
         flat = [
-            pf.full((), n.top / n.bottom if isinstance(n, Ratio) else n, dtype=dtype, device=device)
+            pf.full(
+                (),
+                n.top / n.bottom if isinstance(n, SymbolicFloat) else n,
+                dtype=dtype,
+                device=device,
+            )
             for n in array.ravel().tolist()
         ]
         return pf.stack(flat).reshape(array.shape) if array.ndim else flat[0]
@@ -260,7 +278,7 @@ def size_of(value: Any) -> int:
 
 def boxed(value: Any) -> np.ndarray:
     """What a NumPy function gave as an array; of arrays of symbols it may be a symbol itself."""
-    if isinstance(value, np.ndarray | np.generic | int | float) and not changes(value):
+    if isinstance(value, np.ndarray | np.generic | int | float) and not is_symbolic_size(value):
         return np.asarray(value)
     made = np.empty((), object)
     made[()] = value

@@ -25,5 +25,5 @@ from pyframe.ops.spatial import conv, pool, resample, sliding
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
 VARIANTS = {f"{name}_": inplace_variant(name, fn) for name, fn in public.INPLACE.items()}
-VARIANTS |= {f"{name}_": view_variant(name, fn) for name, fn in public.REBIND.items()}
+VARIANTS |= {f"{name}_": view_variant(name, fn) for name, fn in public.INPLACE_VIEW_OPS.items()}
 FUNCTIONS |= {f"{name}_": VARIANTS[f"{name}_"] for name in public.INPLACE_FUNCTIONS}

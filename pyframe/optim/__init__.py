@@ -11,8 +11,8 @@ from pyframe.optim.formulas import *
 from pyframe.optim.optimizer import Optimizer as Optimizer
 
 if _texts:
-    _texts.fill(globals())
-    _texts.fill(vars(lr_scheduler))
+    _texts.complete_docstrings(globals())
+    _texts.complete_docstrings(vars(lr_scheduler))
 if TYPE_CHECKING:
     from pyframe.optim import swa_utils as swa_utils
     from pyframe.optim.lbfgs import LBFGS as LBFGS

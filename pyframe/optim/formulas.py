@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.core.symbolic import calculate, log
+from pyframe.core.symbolic import apply_symbolic, log
 from pyframe.optim.optimizer import (
     USUAL_RANGES,
     Optimizer,
@@ -481,7 +481,7 @@ class RAdam(Optimizer):
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]
         rest1, rest2 = 1 - b1, 1 - b2
         rho = 2 / rest2 - 1
-        longer = calculate(max, rho, 5.0)  # of a shorter one nothing is ever trusted
+        longer = apply_symbolic(max, rho, 5.0)  # of a shorter one nothing is ever trusted
         scale = longer / ((longer - 4) * (longer - 2))  # what the rectification has of rho alone
         for t, together in self._steps(params):
             now = _length(t, b2, rho)
@@ -499,7 +499,7 @@ def _length(t: Tensor, beta: Any, rho: Any) -> Tensor:
     """rho(t) of RAdam without its difference of large numbers.
 
     With x = -log(beta) and L(z) = coth(z) - 1/z it is t + L(x/2) - t L(t x/2)."""
-    x = -calculate(log, beta)
+    x = -apply_symbolic(log, beta)
     z = t * (x * 0.5)
     squared = z * z
     small = z * (1 / 3 - squared * (1 / 45 - squared * (2 / 945 - squared * (1 / 4725))))

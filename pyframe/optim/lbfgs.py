@@ -93,13 +93,13 @@ class LBFGS(Optimizer):
         d: Any = state.get("d")
         t: Any = state.get("t")
         before: Any = state.get("prev_flat_grad")
-        memory = _Memory(*(state.get(k) or [] for k in ("old_dirs", "old_stps", "ro")))
+        memory = _CurvatureHistory(*(state.get(k) or [] for k in ("old_dirs", "old_stps", "ro")))
         scale = float(state.get("H_diag") or 1)
         evals = 1
         for i in range(1, most + 1):
             state["n_iter"] += 1
             if state["n_iter"] == 1:
-                memory, scale = _Memory([], [], []), 1.0
+                memory, scale = _CurvatureHistory([], [], []), 1.0
                 d = -g
             else:
                 y, s = g - before, d * float(t)
@@ -176,7 +176,7 @@ def _move(params: list[Tensor], d: Tensor, t: float) -> None:
         begin += p.numel()
 
 
-class _Memory:
+class _CurvatureHistory:
     """The last changes y of the gradient with the moves s that made them, and 1 / (y s)."""
 
     def __init__(self, changes: list[Tensor], moves: list[Tensor], inverses: list[Any]) -> None:
@@ -278,4 +278,4 @@ def _lowest_of_cubic(a: _Point, b: _Point, least: float, most: float) -> float:
 
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

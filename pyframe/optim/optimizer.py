@@ -21,12 +21,12 @@ import pyframe as pf
 from pyframe.autograd.walk import zero_grads
 from pyframe.capture.packages import OPTIMIZERS
 from pyframe.core import grad_node, module_of
-from pyframe.core.dispatch import computes_now, outside
+from pyframe.core.dispatch import is_eager, suspend_capture
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log
+from pyframe.core.symbolic import SymbolicScalar, apply_symbolic, is_number, log
 from pyframe.tensor import Tensor
-from pyframe.tensor.subgraph import Given, Noting, may_repeat
+from pyframe.tensor.subgraph import SubgraphInputs, SubgraphRecorder, can_cache_subgraph
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
@@ -115,7 +115,7 @@ def scalar(option: Any) -> Any:
 
 def one_minus_power(beta: Any, t: Tensor) -> Tensor:
     """1 - beta^t as -expm1(t log(beta)): the difference would lose most digits."""
-    exponent = beta.log() if isinstance(beta, Tensor) else calculate(log, beta)
+    exponent = beta.log() if isinstance(beta, Tensor) else apply_symbolic(log, beta)
     return -pf.expm1(t * exponent)
 
 
@@ -136,7 +136,7 @@ class State:
 
     def __init__(
         self, entries: dict[str, Any], of: Tensor, made: Callable[[], Any], rebinds: bool = False,
-        before: _Before | None = None,
+        before: _StepSnapshot | None = None,
     ) -> None:  # fmt: skip
         """`made`: what entries are made within. `rebinds`: an update makes a new tensor, which
         autograd can follow. `before`: where new entries are kept as they begin."""
@@ -146,7 +146,7 @@ class State:
         self._made = made
         self._rebinds = rebinds
         self._complex = of.dtype.is_complex
-        self._at_once = computes_now(of.device)
+        self._at_once = is_eager(of.device)
 
     def get(self, name: str, make: Callable[[Tensor], Tensor]) -> Tensor:
         """An entry, at first what `make` gives for the parameter."""
@@ -207,7 +207,7 @@ class State:
         return self.put(name, old * keep + x) if self._rebinds else old.mul_(keep).add_(x)
 
 
-class _Before:
+class _StepSnapshot:
     """What a step writes to, with its values before it."""
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -268,7 +268,7 @@ class Optimizer:
     _decays = True  # the option weight_decay is taken care of here
     _capture: Callable[[], Any] = staticmethod(lambda: None)  # in which it was made
     _opt_called = False  # whether `step` was called: a scheduler warns where it was not
-    _before: _Before | None = None  # of the step that runs
+    _before: _StepSnapshot | None = None  # of the step that runs
 
     # A tensor, set by GradScaler while `step` runs: unless it is 0 the step changes nothing. It is
     # not read, so this works within pf.compile.
@@ -446,11 +446,11 @@ class Optimizer:
                 loss = closure()
         differentiable = self.defaults.get("differentiable")
         if differentiable and mode.capture is not None and not self._is_made_here():
-            mode.capture.give_up("differentiates through the state of an optimizer")
+            mode.capture.graph_break("differentiates through the state of an optimizer")
         with pf.enable_grad() if differentiable else no_grad():
             found = self.found_inf
             if found is not None:
-                self._before = _Before(self)
+                self._before = _StepSnapshot(self)
             for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
                 if len(params) < len(group["params"]):
@@ -462,7 +462,7 @@ class Optimizer:
                         elif self._is_made_here():
                             self._update(group, params)
                         else:
-                            options = _Live(self, i)
+                            options = _DynamicOptions(self, i)
                             self._update(options, params)
                             if mode.capture is not None:  # it ends where a value is read
                                 mode.capture.watch(options.kinds())
@@ -489,7 +489,7 @@ class Optimizer:
         if None in known or len(known) >= 8:
             self._update(group, params)
             return
-        options, noting = _Live(self, i), Noting(given)
+        options, noting = _DynamicOptions(self, i), SubgraphRecorder(given)
         with noting:
             self._update(options, params)
             tell = options.kinds()
@@ -498,16 +498,16 @@ class Optimizer:
         same = after is not None and [*map(id, after.tensors)] == [*map(id, given.tensors)]
         known.append(noting.finish([]) if same else None)
 
-    def _given(self, i: int, params: list[Tensor]) -> Given | None:
+    def _given(self, i: int, params: list[Tensor]) -> SubgraphInputs | None:
         """What an update of parameters of the CPU is given; None where it is not recorded as a
         whole."""
-        if mode.trace is None or mode.grad or self._before is not None or not may_repeat():
+        if mode.trace is None or mode.grad or self._before is not None or not can_cache_subgraph():
             return None
         if not module_of(type(self)).startswith("pyframe.optim."):
             return None
         if any(_has_tensors(v) for k, v in self.param_groups[i].items() if k != "params"):
             return None
-        given = Given(i)
+        given = SubgraphInputs(i)
         kinds, add = given.kinds, given.add
         for p in params:
             entries = self.state[p]
@@ -531,7 +531,7 @@ class Optimizer:
 
     def _making(self) -> Any:
         """The context to make state in."""
-        return contextlib.nullcontext() if self._is_made_here() else outside()
+        return contextlib.nullcontext() if self._is_made_here() else suspend_capture()
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group. Within pf.compile its
@@ -840,7 +840,7 @@ def _number(option: Any) -> Any:
     """An option that is a tensor, as a number."""
     if not isinstance(option, Tensor):
         return option
-    with outside():
+    with suspend_capture():
         return option.item()
 
 
@@ -852,7 +852,7 @@ def _is_fed(option: Any) -> bool:
     return option.numel() == 1 and option.device.kind == "cpu" and not option.requires_grad
 
 
-class _Live(Mapping[str, Any]):
+class _DynamicOptions(Mapping[str, Any]):
     """The options of a group for a capture: each replay asks for its numbers again. It keeps no
     optimizer alive."""
 

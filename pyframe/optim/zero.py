@@ -26,12 +26,12 @@ class ZeroRedundancyOptimizer:
     ) -> Any:  # fmt: skip
         """The optimizer."""
         name = f"ZeroRedundancy{optimizer_class.__name__}"
-        made = type(name, (_Parts, optimizer_class), {})(params, **defaults)
+        made = type(name, (_ShardedStep, optimizer_class), {})(params, **defaults)
         made._deal(group_of(process_group))
         return made
 
 
-class _Parts:
+class _ShardedStep:
     """What such an optimizer does otherwise."""
 
     def _deal(self: Any, group: Any) -> None:

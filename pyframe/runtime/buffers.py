@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.base import Backend, RefusedError, with_room
+from pyframe.backend.base import Backend, RefusedError, retry_after_reclaim
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import to_storage
@@ -18,7 +18,7 @@ from pyframe.core.locks import lock
 REMEMBERED = 4  # runs of a Program whose buffers are tried again
 
 
-class Buffer:
+class PooledBuffer:
     """A pooled buffer; it goes back to its shelf when its last reference dies. Or a part of one,
     which it holds."""
 
@@ -58,7 +58,7 @@ class BufferPool:
 
     # --- buffers
 
-    def alloc(self, nbytes: int, kind: str = "") -> Buffer:
+    def alloc(self, nbytes: int, kind: str = "") -> PooledBuffer:
         """A buffer of at least `nbytes` bytes with undefined content. Buffers of one kind are used
         again for that kind alone."""
         size = self.bucket(nbytes)
@@ -75,20 +75,20 @@ class BufferPool:
                     return self._take(min(shelf), size, shelf)
         return self._created(size, shelf)
 
-    def zeros(self, nbytes: int) -> Buffer | None:
+    def zeros(self, nbytes: int) -> PooledBuffer | None:
         """A buffer of zeros, as a new one is, if none of its size is kept for reuse."""
         size = self.bucket(nbytes)
         shelf = self._shelf(size)
         return None if shelf or nbytes > self.most else self._created(size, shelf)
 
-    def _created(self, size: int, shelf: set[Any]) -> Buffer:
-        handle = with_room(self.backend, self.backend.create, size)
+    def _created(self, size: int, shelf: set[Any]) -> PooledBuffer:
+        handle = retry_after_reclaim(self.backend, self.backend.create, size)
         stats = self.stats
         stats.buffers += 1
         stats.bytes_live += size
         stats.peak_live = max(stats.peak_live, stats.bytes_live)
         stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
-        return Buffer(handle, size, self, shelf)
+        return PooledBuffer(handle, size, self, shelf)
 
     @property
     def most(self) -> int:
@@ -111,16 +111,16 @@ class BufferPool:
         """The free buffers of a size class."""
         return self._shelves.setdefault((size, kind), set())
 
-    def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
+    def _take(self, handle: Any, size: int, shelf: set[Any]) -> PooledBuffer:
         shelf.remove(handle)
         stats = self.stats
         stats.bytes_pooled -= size
         live = stats.bytes_live = stats.bytes_live + size
         if live > stats.peak_live:
             stats.peak_live = live
-        return Buffer(handle, size, self, shelf)
+        return PooledBuffer(handle, size, self, shelf)
 
-    def alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
+    def alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[PooledBuffer]:
         """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
         bind groups fit once more; else any, and the run is remembered."""
         shelves = [(size, self._shelf(size)) for size in map(self.bucket, sizes)]
@@ -132,12 +132,12 @@ class BufferPool:
         del used[:-REMEMBERED]
         return buffers
 
-    def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+    def slice(self, buffer: PooledBuffer, offset: int, nbytes: int) -> PooledBuffer:
         """A part of `buffer`, which it holds; `offset` is a multiple of 256."""
         handle = self.backend.slice(buffer.handle, offset, nbytes)
-        return Buffer(handle, nbytes, self, set(), buffer, offset)
+        return PooledBuffer(handle, nbytes, self, set(), buffer, offset)
 
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: PooledBuffer) -> None:
         """Give `buffer` back now, and not when its last reference dies; queued work may still use
         it."""
         handle = buffer.handle
@@ -189,7 +189,7 @@ class BufferPool:
 
     # --- bytes
 
-    def write(self, buffer: Buffer, data: Any) -> None:
+    def write(self, buffer: PooledBuffer, data: Any) -> None:
         """Copy `data` (a C-contiguous array or bytes) to the start of `buffer`."""
         view = memoryview(data).cast("B")
         if len(view) % 4:
@@ -199,7 +199,7 @@ class BufferPool:
                 self.backend.write(buffer.handle, view)
         self.stats.bytes_uploaded += len(view)
 
-    def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
+    def upload(self, host: np.ndarray, d: dt.dtype) -> PooledBuffer:
         """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
         data = _stored(host, d)
         # apart from results, so that a batch does not take a buffer that a step counts on
@@ -207,29 +207,29 @@ class BufferPool:
         self.write(buffer, data)
         return buffer
 
-    def put(self, buffer: Buffer, d: dt.dtype, host: np.ndarray) -> None:
+    def put(self, buffer: PooledBuffer, d: dt.dtype, host: np.ndarray) -> None:
         """Write `host` to the start of a buffer, in its storage form."""
         self.write(buffer, _stored(host, d))
 
-    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+    def copy(self, target: PooledBuffer, source: PooledBuffer, nbytes: int) -> None:
         """Copy the first bytes of one buffer to the start of another."""
         with self.lock:
             self.backend.copy(target.handle, source.handle, nbytes)
 
-    def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+    def read(self, buffers: Sequence[tuple[PooledBuffer, int]]) -> list[bytes]:
         """The first n bytes of each (buffer, n), after all work queued so far: one stall."""
         self.stats.reads += 1
         with self.lock:  # the threads share what is mapped
             return self.backend.read([(b.handle, n) for b, n in buffers])
 
-    async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+    async def read_async(self, buffers: Sequence[tuple[PooledBuffer, int]]) -> list[bytes]:
         """`read` that gives the thread back while it waits."""
         self.stats.reads += 1
         with self.lock:
             finish = self.backend.read_begin([(b.handle, n) for b, n in buffers])
         return await finish()
 
-    def mark(self) -> Buffer | None:
+    def mark(self) -> PooledBuffer | None:
         """Queue a time stamp after all work so far: the buffer that begins with the device's ticks
         (uint64) then. None where the device has no clock."""
         buffer = self.alloc(8)

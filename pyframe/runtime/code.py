@@ -14,7 +14,7 @@ import numpy as np
 from pyframe.backend.base import Backend, ProgramCode
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import Limits
-from pyframe.core.sizes import alike, is_symbolic, number
+from pyframe.core.sizes import is_symbolic, size_hint, statically_equal
 from pyframe.graph.program import Kernel, Program
 from pyframe.graph.schedule import PARAM_ALIGN
 
@@ -30,15 +30,15 @@ class _Scheduled(NamedTuple):
 
 def _wgsl(kernels: Sequence[Kernel], limits: Limits) -> list[Any]:
     # what runs on the CPU alone does not load it
-    from pyframe.codegen.wgsl.sharing import shared
+    from pyframe.codegen.wgsl.sharing import dedupe_shaders
 
-    return shared(kernels, limits)
+    return dedupe_shaders(kernels, limits)
 
 
 # What puts the kernels of a Program into the language of a backend: for each of them something with
 # `code`, `label`, `grid`, and with the `sizes` that the code reads after its scalars: those that
 # change, and numbers in which kernels of one text differ.
-GENERATORS: dict[str, Callable[[Sequence[Kernel], Limits], list[Any]]] = {
+CODEGENS: dict[str, Callable[[Sequence[Kernel], Limits], list[Any]]] = {
     "wgsl": _wgsl,
     "kernels": lambda kernels, limits: [_Scheduled(k) for k in kernels],
 }
@@ -48,14 +48,14 @@ def program_code(program: Program, language: str, limits: Limits) -> ProgramCode
     """A Program as a backend loads it."""
     made = program.texts.get(language)
     if made is None:  # then there is no room for what several kernels would share
-        made = [s for k in program.kernels for s in GENERATORS[language]([k], limits)]
+        made = [s for k in program.kernels for s in CODEGENS[language]([k], limits)]
     steps: array[int] = array("i")
     for step in program.steps:
         one = made[step.kernel]
-        if alike(math.prod(one.grid), 0):
+        if statically_equal(math.prod(one.grid), 0):
             continue  # an empty result
         size = -(-(program.kernels[step.kernel].params + len(one.sizes)) // 4) * 16
-        grid, at = map(number, one.grid), step.param_offset if size else -1
+        grid, at = map(size_hint, one.grid), step.param_offset if size else -1
         steps.extend((step.kernel, *grid, at, size, len(step.slots), *step.slots))
     codes, labels = [m.code for m in made], [m.label for m in made]
     slots, more = len(program.slots), replaceable(program, language)
@@ -69,20 +69,20 @@ def replaceable(program: Program, language: str) -> bool:
     return made is not None and not is_symbolic(tuple([(s.sizes, s.grid) for s in made]))
 
 
-def printed(program: Program, i: int, backend: Backend) -> tuple[Any, Any]:
+def generate_replacement(program: Program, i: int, backend: Backend) -> tuple[Any, Any]:
     """What kernel i of a replaceable Program is for a backend now: by itself, where it reads what
     its text read before, and beside the others."""
-    from pyframe.codegen.wgsl.sharing import alone
+    from pyframe.codegen.wgsl.sharing import standalone_shader
 
     kernel, sizes = program.kernels[i], program.texts[backend.language][i].sizes
-    beside = GENERATORS[backend.language](program.kernels, backend.limits)[i]
-    return alone(kernel, backend.limits, sizes), beside
+    beside = CODEGENS[backend.language](program.kernels, backend.limits)[i]
+    return standalone_shader(kernel, backend.limits, sizes), beside
 
 
 def sized(program: Program, language: str, limits: Limits) -> tuple[Program, list[Any], list[Any]]:
     """The Program with room among its scalars for the sizes that its kernels read, these sizes, and
     the workgroups of its dispatches: see `Backend.run`."""
-    made = GENERATORS[language](program.kernels, limits)
+    made = CODEGENS[language](program.kernels, limits)
     known = iter(program.params)
     steps, params, sizes, values, grids = [], [], [], [], []
     end = 0
@@ -95,7 +95,7 @@ def sized(program: Program, language: str, limits: Limits) -> tuple[Program, lis
             values += one.sizes
             end += -(-4 * (n + len(one.sizes)) // PARAM_ALIGN) * PARAM_ALIGN
         steps.append(step)
-        if not alike(math.prod(one.grid), 0):
+        if not statically_equal(math.prod(one.grid), 0):
             grids += one.grid
     params += sizes
     texts = {language: made}

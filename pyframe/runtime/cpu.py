@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Compiler
+from pyframe.codegen.lanes.compiler import CpuCompiler
 from pyframe.core.op import REGISTRY, Op
 
-WORTH = 1 << 20  # FLOPs from which an op that is computed alone is worth a routine
+EAGER_KERNEL_MIN_FLOPS = 1 << 20  # FLOPs from which an op that is computed alone is worth a routine
 LOADING = 1 << 27  # FLOPs that NumPy computes in a page while the routines are loaded
 
 
 @functools.cache
-def compiler() -> Compiler | None:
+def compiler() -> CpuCompiler | None:
     """Who makes lane programs run here: LLVM where its extra is installed, WebAssembly in a page;
     None where NumPy does all of the work, as PYFRAME_CPU=numpy asks for."""
     wanted = os.environ.get("PYFRAME_CPU", "")
@@ -82,11 +82,13 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
-        if 2 * a.size * b.size < WORTH:  # all pairs of elements would be too little
+        if (
+            2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS
+        ):  # all pairs of elements would be too little
             return slow(a, b, *attrs)
         shape, dtype = op.infer(a, b, *attrs)  # type: ignore[misc]
         work = op.flops((a.shape, b.shape), shape)  # type: ignore[misc]
-        if work >= WORTH:
+        if work >= EAGER_KERNEL_MIN_FLOPS:
             _done[0] += work
             out = np.empty(shape, dtype)
             if _done[0] >= LOADING and _routine(op, (a, b), attrs, out):

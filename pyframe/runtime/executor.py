@@ -16,19 +16,25 @@ import numpy as np
 
 from pyframe.backend.base import Backend, RefusedError
 from pyframe.core import dispatch as _dispatch, dtypes as dt
-from pyframe.core.devices import DeviceLostError, by_hand
+from pyframe.core.devices import DeviceLostError, run_sync
 from pyframe.core.dtypes import from_storage, storage_dtype
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, is_contiguous
 from pyframe.graph.program import OUTPUT, TEMP, Program
-from pyframe.graph.schedule import schedule, structure
-from pyframe.ops.api.deferred import Checks
+from pyframe.graph.schedule import graph_key, schedule
+from pyframe.ops.api.deferred import DeferredAsserts
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug, tuned
-from pyframe.runtime.buffers import Buffer, BufferPool
-from pyframe.runtime.code import encode_params, printed, program_code, replaceable, sized
-from pyframe.runtime.kinds import Kinds
+from pyframe.runtime.buffers import BufferPool, PooledBuffer
+from pyframe.runtime.code import (
+    encode_params,
+    generate_replacement,
+    program_code,
+    replaceable,
+    sized,
+)
+from pyframe.runtime.kinds import GraphFamilies
 from pyframe.runtime.slices import Slices
 
 if TYPE_CHECKING:
@@ -48,7 +54,7 @@ class _Cached(NamedTuple):
     constants: list[Any]  # positions, or the constant Node itself
     outputs: list[int]
     sizes: list[int]  # bytes of the buffers that a run makes
-    scratch: list[Buffer]  # of the temporaries
+    scratch: list[PooledBuffer]  # of the temporaries
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
     numbers: tuple[Any, ...] = ()  # the sizes that kernels read
     grids: tuple[int, ...] = ()
@@ -57,7 +63,7 @@ class _Cached(NamedTuple):
 class _Local(threading.local):
     """What each thread has for itself."""
 
-    checks: Checks | None = None  # what they found is raised by the next read
+    checks: DeferredAsserts | None = None  # what they found is raised by the next read
 
 
 class Executor(BufferPool):
@@ -73,9 +79,9 @@ class Executor(BufferPool):
         self._homes: dict[int, Node] = {}  # by id of a storage: the value that it had before
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
-        self._kinds = Kinds()
+        self._kinds = GraphFamilies()
         self._slices = Slices()
-        self._scratch: dict[int, list[Buffer]] = {}
+        self._scratch: dict[int, list[PooledBuffer]] = {}
         self.local = _Local()
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
         # what was loaded, by the id of what the backend's `run` takes, for profiles
@@ -85,7 +91,11 @@ class Executor(BufferPool):
     # --- Programs
 
     def run(
-        self, program: Program, buffers: Sequence[Buffer], params: bytes, grids: Sequence[int] = ()
+        self,
+        program: Program,
+        buffers: Sequence[PooledBuffer],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> None:
         """Run a Program with a buffer for each of its slots.
 
@@ -122,7 +132,7 @@ class Executor(BufferPool):
                 self.loaded(found[0])
             except RefusedError as error:
                 texts = [s.code for s in found[0].texts[self.backend.language]]
-                tuned.refuse(self.backend, program.kernels[texts.index(error.code)], error)
+                tuned.exclude_variant(self.backend, program.kernels[texts.index(error.code)], error)
             else:
                 return found
 
@@ -134,10 +144,10 @@ class Executor(BufferPool):
             which = [i for i, s in enumerate(made) if s.code == error.code]
             if loaded is None or not which or not replaceable(program, backend.language):
                 continue
-            while error.code in [s.code for s in printed(program, which[0], backend)]:
-                tuned.refuse(backend, program.kernels[which[0]], error)
+            while error.code in [s.code for s in generate_replacement(program, which[0], backend)]:
+                tuned.exclude_variant(backend, program.kernels[which[0]], error)
             for i in which:
-                made[i] = printed(program, i, backend)[0]
+                made[i] = generate_replacement(program, i, backend)[0]
             found.append((loaded, {i: made[i] for i in which}))
         return found
 
@@ -153,7 +163,7 @@ class Executor(BufferPool):
             self.unload(self._programs.popitem()[1].program)
         for program in self._kinds.programs():
             self.unload(program)
-        self._kinds = Kinds()
+        self._kinds = GraphFamilies()
         self._kernels = 0
         self._scratch.clear()
 
@@ -227,7 +237,7 @@ class Executor(BufferPool):
             n.inputs = ()
         return n.data is not None
 
-    def apart(self, x: Tensor) -> Buffer:
+    def apart(self, x: Tensor) -> PooledBuffer:
         """The elements of a view without padding, in a buffer of their own."""
         base = x._storage.node
         if base.data is None:
@@ -235,7 +245,7 @@ class Executor(BufferPool):
         (view,) = x._index_map()
         return self._copied(base, view)
 
-    def _copied(self, base: Node, view: View) -> Buffer:
+    def _copied(self, base: Node, view: View) -> PooledBuffer:
         """What a view of a computed node shows, in a buffer of its own."""
         start = _start((view,), base.dtype)
         if start is not None:
@@ -245,13 +255,13 @@ class Executor(BufferPool):
             return out
         node = elements(base, *view[:3])  # no kernel depends on the offset
         self.flush([node])
-        found: Buffer = node.data
+        found: PooledBuffer = node.data
         return found
 
     def _execute_in(self, order: list[Node], roots: list[Node], over: Mapping[int, Node]) -> None:
         """Run the Program of this graph: one that an equal graph left, or a new one."""
         in_place = _free(order, over)
-        key = structure(order, roots), in_place
+        key = graph_key(order, roots), in_place
         cached = self._programs.get(key)
         if cached is not None and cached.grids and not cached.program.loaded:
             cached = None  # its kind was forgotten
@@ -322,7 +332,7 @@ class Executor(BufferPool):
         """What the temporaries take that all Programs share."""
         return sum(size * len(shelf) for size, shelf in list(self._scratch.items()))
 
-    def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
+    def scratch(self, sizes: Sequence[int]) -> list[PooledBuffer]:
         """Buffers for the temporaries of a Program. All Programs have the same ones, as what one
         leaves there is of no use to the next."""
         out = []
@@ -387,7 +397,9 @@ class Executor(BufferPool):
 
         return arrays
 
-    def pieces(self, x: Tensor, out: Buffer) -> Iterator[tuple[np.ndarray, Callable[..., None]]]:
+    def pieces(
+        self, x: Tensor, out: PooledBuffer
+    ) -> Iterator[tuple[np.ndarray, Callable[..., None]]]:
         """A large value a piece at a time, each with what puts its result at its place in `out`:
         while one is worked with the next ones are read, and the last is on its way back."""
         (node, *_), size, n = self._stored_nodes([x]), x.dtype.device_itemsize, x.numel()
@@ -399,10 +411,12 @@ class Executor(BufferPool):
                 count = min(step, n - at)
                 nbytes = -(-count * size // 4) * 4
                 data = self.slice(node.data, at * size, nbytes)
-                piece = _dispatch.new(Node(None, (), (), (count,), x.dtype, x.device, data))
+                piece = _dispatch.tensor_from_node(
+                    Node(None, (), (), (count,), x.dtype, x.device, data)
+                )
                 begun.append((self.slice(out, at * size, nbytes), self.fetch_begin([piece])))
             part, read = begun.popleft()
-            (array,) = by_hand(read())
+            (array,) = run_sync(read())
             yield array, functools.partial(self.put, part, x.dtype)
 
     def _arrays(
@@ -410,7 +424,7 @@ class Executor(BufferPool):
         tensors: Sequence[Tensor],
         nodes: list[Node],
         raw: list[bytes],
-        checks: Checks | None,
+        checks: DeferredAsserts | None,
     ) -> list[np.ndarray]:
         shapes = [*[t.shape for t in tensors], ()]
         arrays = []

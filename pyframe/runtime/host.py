@@ -1,8 +1,8 @@
 """What runs the CPU's recorded work: see `_later` in core/dispatch.py.
 
 A structure that comes for the first time is computed by NumPy, op by op, as ops that are not
-recorded are; once it has been seen `SEEN` times, or where it is a lot of work, it becomes a
-Program, compiled. A tensor keeps its memory: what was written to in place is written there.
+recorded are; once it has been seen `COMPILE_AFTER` times, or where it is a lot of work, it becomes
+a Program, compiled. A tensor keeps its memory: what was written to in place is written there.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
+from pyframe.backend.interpreter import COMPILED_LIMITS, HOST, HostBackend
 from pyframe.codegen.numpy.memory import address
 from pyframe.core import host_memory
-from pyframe.core.dispatch import on_numpy
+from pyframe.core.dispatch import eval_numpy
 from pyframe.core.limits import Limits
-from pyframe.core.node import Node, Pending, recorded_in, set_recorded_in
+from pyframe.core.node import LazyNode, Node, set_trace, trace_of
 from pyframe.core.op import CONST, REGISTRY
-from pyframe.core.trace import Trace, lies_in_rows, recording
+from pyframe.core.trace import LazyTrace, has_readable_strides, lazy_policy
 from pyframe.graph.program import OUTPUT
 from pyframe.graph.schedule import schedule
 from pyframe.runtime import cpu, debug
 from pyframe.runtime.executor import Executor
 
-SEEN = 2  # times that NumPy computes a structure before it is worth compiling
-WORTH = 1 << 26  # elements of its results from which that takes NumPy longer than a compiler
-KEPT = 32  # compiled Programs
-ROOM = 1 << 29  # bytes of their temporaries
-KNOWN = 4096  # structures that are counted
+COMPILE_AFTER = 2  # times that NumPy computes a structure before it is worth compiling
+# Elements of its results from which that takes NumPy longer than a compiler
+COMPILE_MIN_ELEMENTS = 1 << 26
+MAX_PROGRAMS = 32  # compiled Programs
+MAX_TEMP_BYTES = 1 << 29  # bytes of their temporaries
+MAX_COUNTED_STRUCTURES = 4096  # structures that are counted
 
 
-class Host(HostBackend):
+class CpuBackend(HostBackend):
     """The CPU, whose compiler is looked for when something is planned: that takes a while."""
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class Host(HostBackend):
 
     def __getattr__(self, name: str) -> Any:
         if name == "limits":
-            self.limits = COMPILED if cpu.compiler() else HOST
+            self.limits = COMPILED_LIMITS if cpu.compiler() else HOST
         elif name == "adapter":
             self.adapter = cpu.adapter()
         else:
@@ -53,39 +54,39 @@ class Host(HostBackend):
         return getattr(self, name)
 
 
-class HostExecutor(Executor):
+class CpuExecutor(Executor):
     """Runs what was recorded on the CPU."""
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        self.pending = recording.open  # type: ignore[assignment]  # whether there is anything
+        self.pending = lazy_policy.open  # type: ignore[assignment]  # whether there is anything
         self._counts: OrderedDict[Any, int] = OrderedDict()  # how often a structure was seen
         self._kept: OrderedDict[Any, _Compiled] = OrderedDict()
 
     def force(self, node: Node) -> None:
         """Give a recorded node its value; nothing for who is computing it."""
-        if recording.owner == threading.get_ident():
+        if lazy_policy.owner == threading.get_ident():
             return
         with self.lock:
-            if type(node) is not Pending:  # another thread has computed it
+            if type(node) is not LazyNode:  # another thread has computed it
                 return
-            trace = recorded_in(node)
+            trace = trace_of(node)
             if type(trace) is _Failed:
                 if trace.before is not None:  # a write did not happen, which is told once
-                    _settle(node, trace.before)
+                    _materialize_node(node, trace.before)
                 raise RuntimeError(trace.text)
             if trace is not None:
                 self.flush_trace(trace, node)
                 return
             (base,) = node.inputs
-            _settle(node, node.op.numpy(base.data, *node.attrs), node.inputs)  # type: ignore[union-attr, misc]
+            _materialize_node(node, node.op.numpy(base.data, *node.attrs), node.inputs)  # type: ignore[union-attr, misc]
 
     def flush(self, extra: Sequence[Node] = ()) -> None:
         """Compute all that is recorded and still needed."""
-        if recording.owner == threading.get_ident():
+        if lazy_policy.owner == threading.get_ident():
             return
         with self.lock:
-            for trace in list(recording.open.values()):
+            for trace in list(lazy_policy.open.values()):
                 self.flush_trace(trace)
 
     def forget_programs(self) -> None:
@@ -94,7 +95,7 @@ class HostExecutor(Executor):
             self._kept.clear()
             self._counts.clear()
 
-    def flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
+    def flush_trace(self, trace: LazyTrace, wanted: Node | None = None) -> None:
         """Compute what tensors hold of a trace, and the node that is asked for."""
 
         def work() -> None:
@@ -105,7 +106,7 @@ class HostExecutor(Executor):
             try:
                 self._execute_trace(graph, tuple(roots))
             except MemoryError:
-                if any(type(n) is not Pending for n in graph.roots):  # some was written over
+                if any(type(n) is not LazyNode for n in graph.roots):  # some was written over
                     raise
                 self._execute_apart(graph, tuple(roots))
 
@@ -119,15 +120,19 @@ class HostExecutor(Executor):
         if found is None:
             seen = self._counts[key] = self._counts.get(key, 0) + 1
             self._counts.move_to_end(key)
-            if len(self._counts) > KNOWN:
+            if len(self._counts) > MAX_COUNTED_STRUCTURES:
                 self._counts.popitem(last=False)
             order = _needed(graph)
-            if seen <= SEEN and sum([n.shape.numel() for n in order]) < WORTH:
+            if (
+                seen <= COMPILE_AFTER
+                and sum([n.shape.numel() for n in order]) < COMPILE_MIN_ELEMENTS
+            ):
                 _compute(graph, order)
                 return
             found = self._kept[key] = _Compiled(graph, self.backend.limits)
-            while len(self._kept) > KEPT or (
-                len(self._kept) > 1 and sum([c.nbytes for c in self._kept.values()]) > ROOM
+            while len(self._kept) > MAX_PROGRAMS or (
+                len(self._kept) > 1
+                and sum([c.nbytes for c in self._kept.values()]) > MAX_TEMP_BYTES
             ):
                 self._kept.popitem(last=False)
         else:
@@ -150,7 +155,7 @@ class HostExecutor(Executor):
                 failed[n] = x._replace(before=None if old is None else old.data)
         for n, x in failed.items():
             n.inputs = ()
-            set_recorded_in(n, x)
+            set_trace(n, x)
         _settled(graph._replace(roots=[n for n, _ in done]), [x for _, x in done])
 
 
@@ -165,7 +170,7 @@ class _Failed(NamedTuple):
 class _Graph(NamedTuple):
     """What is to be computed of a trace."""
 
-    trace: Trace
+    trace: LazyTrace
     roots: list[Node]
     homes: dict[int, Node]  # by id of a root: the value that it is written over
 
@@ -179,10 +184,10 @@ def _settled(graph: _Graph, values: Sequence[Any]) -> None:
             if home is not data:
                 np.copyto(home, data)
             data = home
-        _settle(n, data)
+        _materialize_node(n, data)
 
 
-def _settle(n: Node, data: Any, inputs: tuple[Node, ...] = ()) -> None:
+def _materialize_node(n: Node, data: Any, inputs: tuple[Node, ...] = ()) -> None:
     n.__class__ = Node
     n.data, n.inputs = data, inputs
 
@@ -201,7 +206,7 @@ def _see_in_memory(n: Node) -> Node:
     memory = Node(None, (), (), data.shape, n.dtype, n.device, data)
     strides = tuple([s // data.itemsize for s in n.data.strides])
     n.op, n.inputs, n.attrs = REGISTRY["as_strided"], (memory,), (n.shape, strides, 0, ())
-    n.__class__, n.data = Pending, None
+    n.__class__, n.data = LazyNode, None
     return memory
 
 
@@ -217,7 +222,7 @@ def _needed(graph: _Graph) -> list[Node]:
     for n in graph.roots:
         wanted[index[id(n)]] = 1
     for at in range(len(nodes) - 1, -1, -1):
-        if wanted[at] and type(nodes[at]) is Pending:
+        if wanted[at] and type(nodes[at]) is LazyNode:
             for i in nodes[at].inputs:
                 wanted[index[id(i)]] = 1
     return [n for at, n in enumerate(nodes) if wanted[at]]
@@ -231,18 +236,18 @@ def _compute(graph: _Graph, order: list[Node]) -> None:
 def _values(graph: _Graph, order: list[Node], passes: Any = ()) -> list[Any]:
     """The values of the roots, which NumPy computes op by op; what is not needed any more is let
     go. An error of the kinds in `passes` is the value of its node, and of what needs that."""
-    uses = Counter([id(i) for n in order if type(n) is Pending for i in n.inputs])
+    uses = Counter([id(i) for n in order if type(n) is LazyNode for i in n.inputs])
     uses.update(map(id, graph.roots))
     values: dict[int, Any] = {}
     for n in order:
-        if type(n) is not Pending:
+        if type(n) is not LazyNode:
             values[id(n)] = n.data
             continue
         op: Any = n.op
         given = [values[id(i)] for i in n.inputs]
         found = next((x for x in given if type(x) is _Failed), None) if passes else None
         try:
-            values[id(n)] = found or on_numpy(op, given, n.attrs, n.shape, n.dtype)
+            values[id(n)] = found or eval_numpy(op, given, n.attrs, n.shape, n.dtype)
         except passes as error:
             what = f"{op.name}: can't allocate memory for a result of shape {list(n.shape)}"
             values[id(n)] = _Failed(f"{what}: {error}".rstrip(": "))
@@ -257,7 +262,7 @@ class _Compiled:
     """A Program for graphs of one structure, and the memory that it is bound to."""
 
     def __init__(self, graph: _Graph, limits: Limits) -> None:
-        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
+        from pyframe.codegen.numpy.plan import CpuPlan  # which takes a while to import
 
         number, roots = graph.trace.index, {id(n): n for n in graph.roots}
         read = graph.trace.shown_in_part()  # the scheduler does not see that these are its memory
@@ -272,9 +277,9 @@ class _Compiled:
         order, rows = list[Node](), dict[int, Node]()
         try:
             for n, *_ in shown:
-                n.__class__, n.data = Pending, None
+                n.__class__, n.data = LazyNode, None
             for n in _needed(graph):
-                if type(n) is Node and n.op is not CONST and lies_in_rows(n.data):
+                if type(n) is Node and n.op is not CONST and has_readable_strides(n.data):
                     shown.append((n, n.data, n.op, n.inputs, n.attrs))
                     order.append(_see_in_memory(n))
                     rows[id(order[-1])] = n
@@ -283,14 +288,14 @@ class _Compiled:
             debug.graph(graph.roots, limits)
         finally:
             for n, data, n.op, inputs_, n.attrs in shown:
-                _settle(n, data, inputs_)
+                _materialize_node(n, data, inputs_)
         debug.kernels(program)
         self.rows = {slot for slot, n in enumerate(inputs) if id(n) in rows}
         self.inputs = [number[id(rows.get(id(n), n))] for n in inputs]
         self.constants = [number.get(id(n), n) for n in constants]
         self.values: list[Any] = []
         self.outputs = program.outputs
-        self.plan = Plan(program, compiler=cpu.compiler())
+        self.plan = CpuPlan(program, compiler=cpu.compiler())
         self.arrays: list[Any] = [None] * len(program.slots)  # that the plan is bound to
         self.fixed: set[int] = set()  # slots that are copied to and from these
         self.moving: set[int] = set()  # slots that lie elsewhere in each run
@@ -329,7 +334,7 @@ class _Compiled:
         except BaseException:  # what was there is gone, so that it can't be computed again
             for n, slot in zip(graph.roots, self.outputs, strict=True):
                 if slots[slot].kind != OUTPUT:
-                    _settle(n, arrays[slot])
+                    _materialize_node(n, arrays[slot])
             raise
         for slot in self.fixed.intersection(self.outputs):
             np.copyto(arrays[slot], self.arrays[slot])

@@ -2,8 +2,8 @@
 
 What was recorded knows only the sizes of its own call. But two graphs with the same ops and links,
 whose shapes and attributes have other ints in the same places, are of one kind; and what these ints
-have to do with each other shows when there are three. A `Pattern` says each int as a formula of
-few sizes. It is for those graphs whose ints are what the formulas give: so a formula that was
+have to do with each other shows when there are three. A `GeneralProgram` says each int as a formula
+of few sizes. It is for those graphs whose ints are what the formulas give: so a formula that was
 guessed wrongly fits no other graph, and does no harm.
 """
 
@@ -19,23 +19,30 @@ from pyframe.core.dtypes import bool_
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Size
 from pyframe.core.op import CONST
-from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, Template, UnfitSizesError, asking
+from pyframe.core.sizes import (
+    MIN_SYMBOLIC_SIZE,
+    DynamicShapeError,
+    ShapeEnv,
+    ShapeTemplate,
+    SymbolicSize,
+    use_shape_guards,
+)
 from pyframe.graph.program import Program
 from pyframe.graph.schedule import schedule
 from pyframe.runtime import debug
 
-SEEN = 2  # graphs of a kind that are planned as they are
+STATIC_PROGRAMS = 2  # graphs of a kind that are planned as they are
 MAX_PATTERNS = 3  # of a kind
 MAX_FAILURES = 2  # to make some
 MAX_SIZES = 6  # of a pattern
-FEW = 16  # formulas that others are made of
+MAX_BASE_FORMULAS = 16  # formulas that others are made of
 MAX_KINDS = 256  # that are remembered
 MAX_KERNELS = 512  # of the Programs for many graphs
 
-Column = tuple[int, ...]  # an int in each of the graphs that were seen
+Observations = tuple[int, ...]  # an int in each of the graphs that were seen
 
 
-class Planned(NamedTuple):
+class PlannedProgram(NamedTuple):
     """A Program for a graph, and the nodes that its inputs and scalars are."""
 
     program: Program
@@ -45,14 +52,14 @@ class Planned(NamedTuple):
     grids: tuple[int, ...]  # the workgroups of the dispatches
 
 
-class _UnfitError(Exception):
+class _NoFormulaError(Exception):
     """An int that no formula gives."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Observations) -> None:
         self.column = column
 
 
-def numbers_of(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[int]]:
+def split_ints(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[int]]:
     """The kind of a graph, and its ints."""
     found: list[int] = []
 
@@ -75,7 +82,7 @@ def numbers_of(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[
     return (tuple(nodes), tuple(number[id(n)] for n in roots)), found
 
 
-class Pattern:
+class GeneralProgram:
     """A Program for many graphs of a kind."""
 
     def __init__(
@@ -83,31 +90,31 @@ class Pattern:
         limits: Limits,
     ) -> None:  # fmt: skip
         """`seen` are the ints of graphs of the kind, those of the present one last."""
-        from pyframe.codegen.numpy.sized import Formulas  # which takes a while to import
+        from pyframe.codegen.numpy.sized import SymbolicPlans  # which takes a while to import
 
         columns = list(zip(*seen, strict=True))
-        symbols: list[Column] = []
+        symbols: list[Observations] = []
         while True:
             now = [column[-1] for column in symbols]
-            self.sizes = Sizes(now)
+            self.sizes = ShapeEnv(now)
             try:
-                with asking(self.sizes.guards):
-                    made = _Made(self.sizes, symbols, columns, order)
+                with use_shape_guards(self.sizes.guards):
+                    made = _SymbolicGraph(self.sizes, symbols, columns, order)
                     nodes = [made.nodes[id(n)] for n in roots]
                     program, inputs, constants = schedule(made.order, nodes, limits)
                     self.general, read, grids = fit(program, self._look)
                 break
-            except _UnfitError as error:
+            except _NoFormulaError as error:
                 symbols.append(error.column)
-                if len(symbols) > MAX_SIZES or error.column[-1] < LEAST:
+                if len(symbols) > MAX_SIZES or error.column[-1] < MIN_SYMBOLIC_SIZE:
                     raise
         self.places = [columns.index(column) for column in symbols]
         self.formulas = made.formulas
         self.expected = self.sizes.function(self.formulas)
         self.holds = self.sizes.holds(self.sizes.guards.asked)
         self.numbers, self.grids = self.sizes.function(read), self.sizes.function(grids)
-        self.kernels = Formulas(self.general, self.sizes)
-        self.slots = Template(self.sizes, self.general.slots)
+        self.kernels = SymbolicPlans(self.general, self.sizes)
+        self.slots = ShapeTemplate(self.sizes, self.general.slots)
         at = {id(n): i for i, n in enumerate(made.order)}
         self.inputs = [at[id(n)] for n in inputs]
         self.constants = [
@@ -116,16 +123,16 @@ class Pattern:
 
     def _look(self) -> None:
         if self.sizes.guards.wanted():
-            raise UnfitSizesError("a number is asked for")
+            raise DynamicShapeError("a number is asked for")
 
-    def planned(self, numbers: list[int]) -> Planned | None:
+    def planned(self, numbers: list[int]) -> PlannedProgram | None:
         """The Program for a graph of the kind with these ints; None if it is not for such."""
-        from pyframe.codegen.numpy.sized import Present
+        from pyframe.codegen.numpy.sized import SpecializedKernels
 
         now = tuple([numbers[p] for p in self.places])
         try:
             if (
-                min(now, default=LEAST) < LEAST
+                min(now, default=MIN_SYMBOLIC_SIZE) < MIN_SYMBOLIC_SIZE
                 or self.expected(*now) != tuple(numbers)
                 or not self.holds(*now)
             ):
@@ -133,20 +140,26 @@ class Pattern:
         except ArithmeticError:
             return None
         self.sizes.set(now)
-        program = replace(self.general, slots=self.slots(now), kernels=Present(self.kernels))
+        program = replace(
+            self.general, slots=self.slots(now), kernels=SpecializedKernels(self.kernels)
+        )
         read = self.numbers(*now)
-        return Planned(program, self.inputs, self.constants, read, self.grids(*now))
+        return PlannedProgram(program, self.inputs, self.constants, read, self.grids(*now))
 
 
-class _Made:
+class _SymbolicGraph:
     """The nodes of a graph with formulas for its ints."""
 
     def __init__(
-        self, sizes: Sizes, symbols: list[Column], columns: list[Column], order: Sequence[Node]
+        self,
+        sizes: ShapeEnv,
+        symbols: list[Observations],
+        columns: list[Observations],
+        order: Sequence[Node],
     ) -> None:
         self.sizes, self.columns = sizes, columns
         self.samples = list(zip(*symbols, strict=True)) or [()] * len(columns[0])
-        self.known: dict[Column, Any] = dict(zip(symbols, sizes.symbols(), strict=True))
+        self.known: dict[Observations, Any] = dict(zip(symbols, sizes.symbols(), strict=True))
         self.formulas: list[Any] = []
         self.nodes: dict[int, Node] = {}
         for n in order:
@@ -187,13 +200,13 @@ class _Made:
             number = self.sizes.function([x])
             self.known.setdefault(tuple([number(*now)[0] for now in self.samples]), x)
 
-    def fitting(self, column: Column) -> Any:
+    def fitting(self, column: Observations) -> Any:
         """A formula that gives these ints: one that is known, or a multiple of one or of two, with
         a number or another one that is known added to it."""
         found = self.known.get(column)
         if found is not None:
             return found
-        known = list(self.known.items())[:FEW]
+        known = list(self.known.items())[:MAX_BASE_FORMULAS]
         terms = known[:]
         for (c, a), (d, b) in combinations_with_replacement(known, 2):
             terms.append((tuple([x * y for x, y in zip(c, d, strict=True)]), a * b))
@@ -207,10 +220,10 @@ class _Made:
             if times:
                 self.known[column] = found = a + b * times + rest
                 return found
-        raise _UnfitError(column)
+        raise _NoFormulaError(column)
 
 
-def _line(x: Column, y: Column) -> tuple[int, int]:
+def _line(x: Observations, y: Observations) -> tuple[int, int]:
     """The ints a and b with y = a * x + b; a is 0 if there are none."""
     k = next((k for k in range(1, len(x)) if x[k] != x[0]), 0)
     if not k or (y[k] - y[0]) % (x[k] - x[0]):
@@ -220,20 +233,20 @@ def _line(x: Column, y: Column) -> tuple[int, int]:
     return (a, b) if all(a * p + b == q for p, q in zip(x, y, strict=True)) else (0, 0)
 
 
-class _Kind:
+class _GraphFamily:
     """What is known of graphs that differ in numbers alone."""
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []  # the ints of the latest ones
-        self.patterns: list[Pattern] = []
+        self.patterns: list[GeneralProgram] = []
         self.failures = 0
 
 
-class Kinds:
+class GraphFamilies:
     """The kinds of graphs that an executor has met."""
 
     def __init__(self) -> None:
-        self.known: OrderedDict[Any, _Kind] = OrderedDict()
+        self.known: OrderedDict[Any, _GraphFamily] = OrderedDict()
         self.kernels = 0  # of their patterns
 
     def programs(self) -> list[Program]:
@@ -242,10 +255,10 @@ class Kinds:
 
     def planned(
         self, order: Sequence[Node], roots: Sequence[Node], fit: Any, unload: Any, limits: Limits
-    ) -> Planned | None:
+    ) -> PlannedProgram | None:
         """A Program for a graph that is recorded for the first time, where one for many fits."""
-        key, numbers = numbers_of(order, roots)
-        kind = self.known.setdefault(key, _Kind())
+        key, numbers = split_ints(order, roots)
+        kind = self.known.setdefault(key, _GraphFamily())
         self.known.move_to_end(key)
         while len(self.known) > 1 and (len(self.known) > MAX_KINDS or self.kernels > MAX_KERNELS):
             for p in self.known.popitem(last=False)[1].patterns:
@@ -258,13 +271,13 @@ class Kinds:
         if numbers in kind.seen:  # it differs in what may be written over
             return None
         kind.seen.append(numbers)
-        del kind.seen[: -SEEN - 2]
+        del kind.seen[: -STATIC_PROGRAMS - 2]
         enough = len(kind.patterns) >= MAX_PATTERNS or kind.failures >= MAX_FAILURES
-        if len(kind.seen) <= SEEN or enough:
+        if len(kind.seen) <= STATIC_PROGRAMS or enough:
             return None
         try:
-            made = Pattern(order, roots, kind.seen, fit, limits)
-        except (Exception, UnfitSizesError) as error:  # planned as they are, all of them can be
+            made = GeneralProgram(order, roots, kind.seen, fit, limits)
+        except (Exception, DynamicShapeError) as error:  # planned as they are, all of them can be
             debug.unsized(error)
             kind.seen.clear()
             kind.failures += 1

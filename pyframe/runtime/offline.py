@@ -10,7 +10,7 @@ from pyframe.backend.interpreter import HostBackend
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.graph.program import OUTPUT, Program
-from pyframe.runtime.buffers import Buffer
+from pyframe.runtime.buffers import PooledBuffer
 from pyframe.runtime.code import program_code
 from pyframe.runtime.executor import Executor
 
@@ -76,7 +76,11 @@ class OfflineExecutor(Executor):
         """Nothing is compiled."""
 
     def run(
-        self, program: Program, buffers: Sequence[Buffer], params: bytes, grids: Sequence[int] = ()
+        self,
+        program: Program,
+        buffers: Sequence[PooledBuffer],
+        params: bytes,
+        grids: Sequence[int] = (),
     ) -> None:
         """Run recorded work with NumPy."""
         self.backend.compute(program, [b.handle for b in buffers], params)

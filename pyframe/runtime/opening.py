@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core import devices, dispatch
-from pyframe.core.devices import Opener, device as Device
+from pyframe.core.devices import DeviceFactory, device as Device
 from pyframe.runtime import cpu
 
 if TYPE_CHECKING:
@@ -33,25 +33,25 @@ def _over(backend: Any) -> Executor:
     from pyframe.runtime import tuned
     from pyframe.runtime.executor import Executor
 
-    tuned.take(backend, tuned.kept(backend))
+    tuned.apply_tuning(backend, tuned.kept(backend))
     return Executor(backend)
 
 
-class _CPU(Opener):
+class _CPU(DeviceFactory):
     def open(self, d: Device) -> Executor:
-        from pyframe.runtime.host import Host, HostExecutor
+        from pyframe.runtime.host import CpuBackend, CpuExecutor
 
-        return HostExecutor(Host())
+        return CpuExecutor(CpuBackend())
 
 
-class _Meta(Opener):
+class _Meta(DeviceFactory):
     def open(self, d: Device) -> Any:
         from pyframe.runtime.meta import Meta
 
         return Meta()
 
 
-class _GPU(Opener):
+class _GPU(DeviceFactory):
     def open(self, d: Device) -> Executor:
         backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
         if backend.software and not devices.in_browser() and not devices.software_wanted():
@@ -83,7 +83,7 @@ class _PageGPU(_GPU):
         await gpu_backend().reopen()
 
 
-dispatch.provide(can_record=cpu.can_record)
+dispatch.install_callbacks(has_cpu_compiler=cpu.can_record)
 devices.register("cpu", _CPU())
 devices.register("meta", _Meta())
 devices.register("gpu", _PageGPU() if devices.in_browser() else _GPU())

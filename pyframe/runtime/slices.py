@@ -10,7 +10,7 @@ from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, contiguous
 from pyframe.ops.shape.movement import slice_op
 
-KNOWN = 512  # kinds of views whose beginnings are remembered
+MAX_VIEW_KINDS = 512  # kinds of views whose beginnings are remembered
 
 
 class Slices:
@@ -26,7 +26,7 @@ class Slices:
         if len(index_map) > 1 or view.mask:
             return False
         key = base.shape, base.dtype, view.shape, view.strides
-        if len(self._starts) > KNOWN:
+        if len(self._starts) > MAX_VIEW_KINDS:
             self._starts.clear()
         if self._starts.setdefault(key, view.offset) == view.offset:
             return False

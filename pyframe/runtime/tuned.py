@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 FORMAT = 1  # of what is kept; another one is not there
-NEAR = 0.95  # of a time: what takes no less is no faster
+NOT_FASTER = 0.95  # of a time: what takes no less is no faster
 
 
 class Times(NamedTuple):
@@ -26,7 +26,7 @@ class Times(NamedTuple):
         taken = {name: ms for name, ms in self.times.items() if ms is not None}
         best = min(taken, key=taken.__getitem__, default="")
         first = next(iter(self.times), "")
-        return first if first in taken and taken[first] * NEAR <= taken[best] else best
+        return first if first in taken and taken[first] * NOT_FASTER <= taken[best] else best
 
 
 def kept(backend: Any) -> dict[str, Times]:
@@ -63,13 +63,13 @@ def keep(backend: Any, found: dict[str, Times]) -> str:
     return ""
 
 
-def take(backend: Any, found: dict[str, Times]) -> None:
+def apply_tuning(backend: Any, found: dict[str, Times]) -> None:
     """Let kernels that are printed from now on be the fastest ones that were measured."""
     tuned = frozenset((k, each.winner) for k, each in found.items() if each.winner)
     backend.limits = replace(backend.limits, tuned=tuned)
 
 
-def refuse(backend: Any, kernel: Any, error: Any) -> None:
+def exclude_variant(backend: Any, kernel: Any, error: Any) -> None:
     """Let another variant take the place of one that the driver refuses, wherever an op would have
     it, and warn. Raises `error` where there is no other one."""
     from pyframe.codegen.wgsl.printer import label, variants

@@ -14,17 +14,17 @@ from pyframe.tensor.copying import (
     asarray as asarray,
     from_dlpack as from_dlpack,
     frombuffer as frombuffer,
-    own_storage as own_storage,
+    unshare_storage as unshare_storage,
 )
 from pyframe.tensor.reading import (
-    gather as gather,
+    fetch_all as fetch_all,
     gather_async as gather_async,
     gather_begin as gather_begin,
 )
 from pyframe.tensor.tensor import (
     Tensor as Tensor,
+    base_tensor as base_tensor,
     normalize_dim as normalize_dim,
-    whole_of as whole_of,
 )
 from pyframe.tensor.writing import no_more_dims as no_more_dims
 

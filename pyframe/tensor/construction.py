@@ -32,7 +32,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         read_again(out, array.source, True)
         return out
     out = from_host(array, d)
-    out._storage.exposed = True
+    out._storage.aliased_outside = True
     return out
 
 
@@ -44,13 +44,15 @@ def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
     # in the order of memory, seen through a view, as all results lie
     order = tuple(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
     lying = array.transpose(order)
-    return _dispatch.seen_in(new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order)
+    return _dispatch.view_in_order(
+        new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order
+    )
 
 
 def read_again(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
     """Within a capture: each replay reads again the array that `x` was made of."""
     if mode.capture is not None:
-        mode.capture.read_again(x, make, shares)
+        mode.capture.bind_host_array(x, make, shares)
 
 
 def tensor(
@@ -189,7 +191,7 @@ def as_tensor(
 def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tensor:
     """A tensor on `target` with a copy of a host array (in which a value of dtype `d` is held)."""
     d = d or dt.dtype.from_numpy(array.dtype)
-    if not target.always_lazy:
+    if not target.is_lazy:
         out = new(Node(None, (), (), array.shape, d, target, np.array(array, order="C")))
     else:
         _dispatch.check_dtype("to", d, target)

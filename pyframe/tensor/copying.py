@@ -15,7 +15,7 @@ from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
 from pyframe.tensor.construction import from_host, from_numpy, tensor, upload
 from pyframe.tensor.tensor import Tensor
-from pyframe.tensor.view_chain import cut, undone
+from pyframe.tensor.view_chain import apply_view_chain, invert_view_chain
 
 
 def _rebuild(
@@ -25,14 +25,14 @@ def _rebuild(
         source = upload(array, Device(device), dtype)
     else:
         source = from_host(array, dtype).to(Device(device))
-    return handle(kind, source, needs_grad)
+    return leaf_alias(kind, source, needs_grad)
 
 
-def handle(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
+def leaf_alias(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
     """A leaf of a class, another handle on the memory of `source`."""
     out: Tensor = Tensor.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
-    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
+    out._view_chain, out._view_version = source._view_chain, source._view_version
     return out
 
 
@@ -42,7 +42,7 @@ def without_memory(
     """A leaf on device 'meta', of a class derived from Tensor."""
     last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if 0 not in shape else -1
     memory = tensor(0, dtype=dtype, device="meta").expand(last + 1).clone()
-    return handle(kind, memory.as_strided(shape, strides).detach(), needs_grad)
+    return leaf_alias(kind, memory.as_strided(shape, strides).detach(), needs_grad)
 
 
 def reduce_ex(self: Tensor, protocol: Any) -> Any:
@@ -57,7 +57,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> Any:
 
 def shallow_copy(self: Tensor) -> Tensor:
     """A leaf of the same memory."""
-    out = handle(type(self), self._alias(), self.requires_grad)
+    out = leaf_alias(type(self), self._alias(), self.requires_grad)
     out.__dict__.update(self.__dict__)
     return out
 
@@ -78,7 +78,7 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             whole = Tensor.__new__(Tensor)
             whole._node, whole._storage = storage.node, storage
             source = memo[id(storage)] = whole.clone()
-        out = handle(type(self), cut(source, self._view_chain), self._needs_grad)
+        out = leaf_alias(type(self), apply_view_chain(source, self._view_chain), self._needs_grad)
     memo[id(self)] = out
     if self.grad is not None:
         out.grad = self.grad.__deepcopy__(memo)
@@ -86,9 +86,9 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
-def own_storage(x: Tensor) -> Tensor:
+def unshare_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
-    part = undone(x._storage.node, x._view_chain) is None
+    part = invert_view_chain(x._storage.node, x._view_chain) is None
     beside = x.dtype is x._storage.node.dtype and views.is_contiguous(x._index_map())
     if (part and not beside) or not x.device.lazy:
         with no_grad():
@@ -96,7 +96,7 @@ def own_storage(x: Tensor) -> Tensor:
     out = x._alias()
     x._storage.node.shared = True
     out._storage = Storage(x._storage.node)
-    out._viewed_writes = 0
+    out._view_version = 0
     out._pending()
     return out
 
@@ -115,7 +115,7 @@ def is_shared(self: Tensor) -> bool:
     """Whether the memory is one that processes share: see `share_memory_`."""
     from mmap import mmap
 
-    array: object = None if self.device.always_lazy else self._storage.node.data
+    array: object = None if self.device.is_lazy else self._storage.node.data
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(getattr(array, "obj", array), mmap)
@@ -156,7 +156,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     from pyframe.tensor import dlpack
 
-    array, is_bfloat16 = dlpack.taken(ext_tensor, device, copy)
+    array, is_bfloat16 = dlpack.import_capsule(ext_tensor, device, copy)
     out = from_host(array, dt.bfloat16) if is_bfloat16 else from_numpy(array)
     return out if device is None else out.to(device)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyframe.core import devices as _device, dtypes as dt
-from pyframe.tensor.reading import host, shown
+from pyframe.tensor.reading import host, to_shared_array
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -47,7 +47,7 @@ def given(
             f"DLPack: {self.dtype.name} on '{self.device}' with strides {self.stride()} would be "
             "copied, and copy=False says that it may not"
         )
-    array = host(self) if copies or copy else shown(self)
+    array = host(self) if copies or copy else to_shared_array(self)
     if self.dtype is dt.bfloat16:
         array = np.asarray(array.view(np.uint32) >> np.uint32(16)).astype(np.int16)
     elif copies or copy:
@@ -59,9 +59,9 @@ def given(
     return capsule
 
 
-def taken(ext_tensor: Any, device: Any, copy: bool | None) -> tuple[np.ndarray, bool]:
+def import_capsule(ext_tensor: Any, device: Any, copy: bool | None) -> tuple[np.ndarray, bool]:
     """Another library's memory, and whether it is bfloat16, which is copied to float32."""
-    if copy is False and device is not None and _device.resolve(device).always_lazy:
+    if copy is False and device is not None and _device.resolve(device).is_lazy:
         raise BufferError(f"from_dlpack: copy=False, but memory on '{device}' is a copy")
     source = _Source(ext_tensor, device)
     try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.core.modes import mode, unlike
-from pyframe.core.trace import settle
+from pyframe.core.modes import mark_uncacheable, mode
+from pyframe.core.trace import flush_cpu
 from pyframe.tensor.view_chain import cut_array
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ def host(self: Tensor) -> np.ndarray:
     """The value of a tensor: its memory on the CPU, a copy of it elsewhere."""
     if mode.capture is not None:
         mode.capture.read(self)  # ends it: what is read may decide what is done next
-    unlike()
+    mark_uncacheable()
     node = self._value()
-    if not node.device.always_lazy:
+    if not node.device.is_lazy:
         return _data(self, node)
     return node.device.executor.fetch([self])[0]
 
 
-def shown(self: Tensor) -> np.ndarray:
+def to_shared_array(self: Tensor) -> np.ndarray:
     """`host` for who keeps the array: on the CPU others may write to this memory from now on."""
     array = host(self)
     # before what is recorded is computed: another thread must record nothing in between
-    self._storage.exposed = self._storage.exposed or True
-    settle()
+    self._storage.aliased_outside = self._storage.aliased_outside or True
+    flush_cpu()
     return array
 
 
@@ -41,7 +41,7 @@ async def host_async(self: Tensor) -> np.ndarray:
     if mode.capture is not None:
         mode.capture.read(self)
     node = self._value()
-    if not node.device.always_lazy:
+    if not node.device.is_lazy:
         return _data(self, node)
     return (await node.device.executor.fetch_async([self]))[0]
 
@@ -58,7 +58,7 @@ def _data(x: Tensor, node: Node) -> Any:
 def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
     """Ask for the values that several tensors of one device have now; what it returns waits for
     them, and does not keep later work from starting."""
-    if tensors and tensors[0].device.always_lazy:
+    if tensors and tensors[0].device.is_lazy:
         begun: Callable[[], Awaitable[list[np.ndarray]]]
         begun = tensors[0].device.executor.fetch_begin(tensors)
         return begun
@@ -70,24 +70,24 @@ def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.nd
     return finish
 
 
-def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+def fetch_all(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of several tensors, with one wait for those on the GPU; those of the CPU are
     their memory."""
     lazy = _lazy(tensors)
     arrays = iter(lazy[0].device.executor.fetch(lazy) if lazy else ())
-    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+    return [next(arrays) if t.device.is_lazy else t._host() for t in tensors]
 
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of several tensors, with one wait for those on the GPU."""
     lazy = _lazy(tensors)
     arrays = iter(await lazy[0].device.executor.fetch_async(lazy) if lazy else ())
-    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+    return [next(arrays) if t.device.is_lazy else t._host() for t in tensors]
 
 
 def _lazy(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Those of the tensors that are to be fetched, which ends a capture."""
-    lazy = [t for t in tensors if t.device.always_lazy]
+    lazy = [t for t in tensors if t.device.is_lazy]
     for t in lazy:
         if mode.capture is not None:
             mode.capture.read(t)

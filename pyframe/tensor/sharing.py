@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.modes import mode
-from pyframe.core.trace import settle
+from pyframe.core.trace import flush_cpu
 from pyframe.tensor.storage import bounds
 from pyframe.tensor.tensor import Tensor
 from pyframe.tensor.writing import ALONE
@@ -90,14 +90,14 @@ def share(tensors: Sequence[Tensor]) -> None:
     """Move the memory of tensors of the CPU, with all that shows it, to one segment, unless it lies
     in one. RuntimeError for tensors on a GPU."""
     if mode.capture is not None:
-        mode.capture.give_up("calls share_memory_")
+        mode.capture.graph_break("calls share_memory_")
     for x in tensors:
         if x.is_cuda:
             raise RuntimeError(
                 f"share_memory_: the memory of {x.device} belongs to one process; share x.cpu(), "
                 "or send the tensor through a queue, which copies it"
             )
-    settle()
+    flush_cpu()
     moves = [x for x in tensors if segment_of(x._storage.node.data) is None]
     if not moves:
         return
@@ -120,5 +120,5 @@ def share(tensors: Sequence[Tensor]) -> None:
         node.data = np.ndarray(old.shape, old.dtype, segment, at, old.strides)
         if node is storage.node:
             np.copyto(node.data, old)
-            storage.exposed = True
-    settle()  # what another thread recorded meanwhile
+            storage.aliased_outside = True
+    flush_cpu()  # what another thread recorded meanwhile

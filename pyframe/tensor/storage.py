@@ -8,9 +8,9 @@ import numpy as np
 
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import ADDRESS, Storage
-from pyframe.core.sizes import UnfitSizesError, is_symbolic
-from pyframe.core.trace import settle
+from pyframe.core.node import ADDRESS_ESCAPED, Storage
+from pyframe.core.sizes import DynamicShapeError, is_symbolic
+from pyframe.core.trace import flush_cpu
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -51,13 +51,13 @@ class UntypedStorage:
 
     def _array(self) -> np.ndarray | None:
         node = self._storage.node
-        return None if node.device.always_lazy or node.data is None else node.data
+        return None if node.device.is_lazy or node.data is None else node.data
 
     def data_ptr(self) -> int:
         """The address of the first byte; on the GPU a number that only tells storages apart."""
-        if not self.device.always_lazy:
-            self._storage.exposed = ADDRESS
-            settle()
+        if not self.device.is_lazy:
+            self._storage.aliased_outside = ADDRESS_ESCAPED
+            flush_cpu()
         return self.place()
 
     def place(self) -> int:
@@ -97,22 +97,22 @@ def bounds(array: np.ndarray) -> tuple[int, int]:
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory behind this tensor: equal for a tensor and its views."""
     if mode.capture is not None and is_symbolic((self.shape, self._storage.node.shape)):
-        raise UnfitSizesError("it asks for the memory of a tensor")
+        raise DynamicShapeError("it asks for the memory of a tensor")
     return UntypedStorage(self._storage)
 
 
 def data_ptr(self: Tensor) -> int:
     """The address of the first element; on the GPU a number that only tells places apart."""
-    if not self.device.always_lazy:
-        self._storage.exposed = ADDRESS
-        settle()
+    if not self.device.is_lazy:
+        self._storage.aliased_outside = ADDRESS_ESCAPED
+        flush_cpu()
     return address(self)
 
 
 def address(self: Tensor) -> int:
     """`data_ptr` for who writes nothing there."""
     node = self._value()
-    if node.data is not None and not node.device.always_lazy:
+    if node.data is not None and not node.device.is_lazy:
         return int(node.data.ctypes.data) if node.data.size else 0
     if self.is_meta:
         return 0
@@ -134,7 +134,7 @@ def storage_offset(self: Tensor) -> int:
     if mode.capture is not None:
         mode.capture.placed()
         node = self._value()
-    if node.data is not None and not node.device.always_lazy:
+    if node.data is not None and not node.device.is_lazy:
         start = untyped_storage(self).place()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0
     return self._index_map()[-1].offset

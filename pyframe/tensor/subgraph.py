@@ -21,33 +21,33 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import cpu
 from pyframe.core.modes import mode
 from pyframe.core.node import (
-    UNCOUNTED,
+    NO_VERSION,
+    LazyNode,
     Node,
-    Pending,
-    is_exposed,
-    pending,
-    recorded_in,
-    set_recorded_in,
+    is_aliased_outside,
+    lazy_node,
+    set_trace,
+    trace_of,
 )  # fmt: skip
 from pyframe.core.op import CONST, const
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
-from pyframe.core.trace import MOST, Trace, recording, settle, trace
+from pyframe.core.trace import MAX_NODES, LazyTrace, flush_cpu, lazy_policy, trace
 from pyframe.tensor.tensor import Tensor, new
-from pyframe.tensor.writing import may_write_later
+from pyframe.tensor.writing import can_write_lazily
 
-KEPT = 128  # subgraphs of a kind
+MAX_SUBGRAPHS = 128  # subgraphs of a kind
 LARGEST = 1 << 16  # bytes of a value that a subgraph keeps
 
 
-def may_repeat() -> bool:
+def can_cache_subgraph() -> bool:
     """Whether what this thread records now may become a subgraph."""
     return (
-        mode.records and mode.noting is None and mode.capture is None
-        and recording.least != math.inf and _dispatch.can_record()
+        mode.records and mode.subgraph_recorder is None and mode.capture is None
+        and lazy_policy.least != math.inf and _dispatch.has_cpu_compiler()
     )  # fmt: skip
 
 
-class Given:
+class SubgraphInputs:
     """The tensors that a subgraph is for, and what decides how ops on them are recorded."""
 
     __slots__ = ("exposed", "kinds", "number", "scalars", "tensors", "wide")
@@ -69,18 +69,18 @@ class Given:
                 self.kinds.append(chain)
             return at
         storage = x._storage
-        if n.device is not cpu or storage.version == UNCOUNTED:
+        if n.device is not cpu or storage.version == NO_VERSION:
             return None
         at = self.number[id(n)] = len(self.tensors)
-        if type(n) is Pending:
+        if type(n) is LazyNode:
             self.wide = True
         else:
             whole = storage.node if chain else n
             if type(whole) is Node and not whole.data.flags.c_contiguous:
                 return None
-            if n.data.size >= recording.least:
+            if n.data.size >= lazy_policy.least:
                 self.wide = True
-            if storage.exposed and is_exposed(storage):
+            if storage.aliased_outside and is_aliased_outside(storage):
                 self.exposed.append(at)
                 chain = ()
         self.tensors.append(x)
@@ -98,7 +98,7 @@ class Given:
         return self.tensors
 
 
-class Known:
+class SubgraphCache:
     """Subgraphs by what they are of."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Known:
         self._found: OrderedDict[int, tuple[tuple[Any, ...], Subgraph | None]] = OrderedDict()
         self._once: OrderedDict[int, None] = OrderedDict()  # hashes of what came once
 
-    def get(self, given: Given) -> tuple[Subgraph | None, bool]:
+    def get(self, given: SubgraphInputs) -> tuple[Subgraph | None, bool]:
         """The subgraph for what is given, or whether one is to be noted: of what comes for the
         second time. Numbers and lengths may be others each time."""
         key = tuple(given.kinds)
@@ -121,15 +121,15 @@ class Known:
         if number in self._once:
             return None, True
         self._once[number] = None
-        if len(self._once) > 16 * KEPT:
+        if len(self._once) > 16 * MAX_SUBGRAPHS:
             self._once.popitem(last=False)
         return None, False
 
-    def put(self, given: Given, graph: Subgraph | None) -> None:
+    def put(self, given: SubgraphInputs, graph: Subgraph | None) -> None:
         """Keep what was noted, in the place of the least used if there are too many."""
         key = tuple(given.kinds)
         self._found[hash(key)] = key, graph
-        if len(self._found) > KEPT:
+        if len(self._found) > MAX_SUBGRAPHS:
             number, _ = self._found.popitem(last=False)
             self._once.pop(number, None)
 
@@ -147,7 +147,9 @@ class Subgraph:
     def __init__(self) -> None:
         self.number = next(_count)
         self.nodes: list[tuple[Any, ...]] = []
-        self.inner: list[tuple[int, int]] = []  # inputs that others have: (which, see `_within`)
+        self.inner: list[
+            tuple[int, int]
+        ] = []  # inputs that others have: (which, see `_view_ancestor`)
         self.fixed: list[Node] = []  # values that are always the same
         self.asks: list[tuple[Any, dt.dtype]] = []  # what gives the numbers
         self.guards: list[tuple[Callable[[], Any], Any]] = []  # what else must be as it was
@@ -166,8 +168,8 @@ class Subgraph:
             inputs = tuple([values[o] if type(o) is int else o for o in operands])
             n = at.get(i)
             if n is None:
-                n = pending(op, inputs, attrs, shape, dtype, cpu)
-            elif type(n) is Pending:
+                n = lazy_node(op, inputs, attrs, shape, dtype, cpu)
+            elif type(n) is LazyNode:
                 n.inputs = inputs
             values.append(n)
         return same + values[first:]
@@ -176,17 +178,17 @@ class Subgraph:
         """Whether the numbers that decided something still say the same."""
         return all(ask() == answer for ask, answer in self.guards)
 
-    def call(self, given: Given) -> list[Tensor] | None:
+    def call(self, given: SubgraphInputs) -> list[Tensor] | None:
         """Record it for what is given: its results. None where it can't be done."""
         tensors = given.own()
         nodes = [x._node for x in tensors]
         for which, depth in self.inner:
-            n = _within(tensors[which], depth)
+            n = _view_ancestor(tensors[which], depth)
             if n is None:
                 return None
             nodes.append(n)
         for which, _, _ in self.writes:
-            if not may_write_later(tensors[which]):
+            if not can_write_lazily(tensors[which]):
                 return None
         with cpu.executor.lock:
             self.scalars[:] = given.scalars
@@ -204,19 +206,19 @@ class Subgraph:
             for n, (which, writes, versions) in zip(results[made:], self.writes, strict=True):
                 x = tensors[which]
                 storage, old = x._storage, x._node
-                if type(old) is not Pending or recorded_in(old) is not here:
+                if type(old) is not LazyNode or trace_of(old) is not here:
                     here.writes(storage, old)
                 here.waiting.append(weakref.ref(storage))
                 x._node = storage.node = n
                 storage.writes += writes
                 storage.version += versions
-            if len(here.nodes) + here.inside > MOST:
-                settle()
+            if len(here.nodes) + here.inside > MAX_NODES:
+                flush_cpu()
         return out
 
 
 def _entry(
-    here: Trace, graph: Subgraph, inputs: list[Node], numbers: list[Node],
+    here: LazyTrace, graph: Subgraph, inputs: list[Node], numbers: list[Node],
     results: list[Node] | None,
 ) -> list[Node]:  # fmt: skip
     """Put a call into a trace: what it gives, new nodes if there are none yet."""
@@ -233,8 +235,8 @@ def _entry(
         results = []
         for i in graph.outputs:
             op, attrs, shape, dtype, _ = graph.nodes[i]
-            n = pending(op, (), attrs, shape, dtype, cpu)
-            set_recorded_in(n, here)
+            n = lazy_node(op, (), attrs, shape, dtype, cpu)
+            set_trace(n, here)
             results.append(n)
     first = len(nodes)
     for n in results:
@@ -250,7 +252,7 @@ def _own_constant(n: Node) -> Node:
     return Node(CONST, (), n.attrs, n.shape, n.dtype, n.device, n.data)
 
 
-def _within(x: Tensor, depth: int) -> Node | None:
+def _view_ancestor(x: Tensor, depth: int) -> Node | None:
     """A node behind a view: what the storage holds (-1), or what it was cut from."""
     if depth < 0:
         return x._storage.node
@@ -262,12 +264,12 @@ def _within(x: Tensor, depth: int) -> Node | None:
     return n
 
 
-class Noting:
+class SubgraphRecorder:
     """While it is a thread's `mode.noting` everything is recorded, also what is small."""
 
     replays = True
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: SubgraphInputs) -> None:
         self.tensors = tensors = given.own()
         values = list(given.scalars)
         self.scalars = [
@@ -284,14 +286,14 @@ class Noting:
                 here.operand(n)
             self.start = len(here.nodes), len(here.key), len(here.waiting), len(here.calls)
 
-    def __enter__(self) -> Noting:
-        mode.noting = self
-        recording.of_all(True)
+    def __enter__(self) -> SubgraphRecorder:
+        mode.subgraph_recorder = self
+        lazy_policy.of_all(True)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        recording.of_all(False)
-        mode.noting = None
+        lazy_policy.of_all(False)
+        mode.subgraph_recorder = None
 
     def constant(self, number: Any, dtype: dt.dtype) -> Node:
         """A number that is asked for again, as a node."""
@@ -311,8 +313,8 @@ class Noting:
         for x in results:
             if x is not None:
                 n = x._node
-                if x._view_chain or id(n) in taken or type(n) is not Pending:
-                    x = _dispatch.copy_in(None, x)
+                if x._view_chain or id(n) in taken or type(n) is not LazyNode:
+                    x = _dispatch.copy_to_order(None, x)
                 taken.add(id(x._node))
             out.append(x)
         return out
@@ -386,7 +388,7 @@ class Noting:
             if self.tensors[k]._view_chain and id(whole) not in place:
                 behind.setdefault(id(whole), (k, -1, whole))
             depth = 0
-            while n.inputs and (type(n) is not Pending or n.op.alias):  # type: ignore[union-attr]
+            while n.inputs and (type(n) is not LazyNode or n.op.alias):  # type: ignore[union-attr]
                 n, depth = n.inputs[0], depth + 1
                 if id(n) not in place:
                     behind.setdefault(id(n), (k, depth, n))
@@ -415,8 +417,8 @@ class Noting:
             if id(n) in place:
                 continue
             op = n.op
-            view = n.inputs and (type(n) is Pending or op.undo is not None)  # type: ignore[union-attr]
-            if op is not CONST and (type(n) is Pending or view):
+            view = n.inputs and (type(n) is LazyNode or op.undo is not None)  # type: ignore[union-attr]
+            if op is not CONST and (type(n) is LazyNode or view):
                 operands = []
                 for i in n.inputs:
                     p = place.get(id(i))
@@ -438,12 +440,12 @@ class Noting:
         return values, fed, [n for _, _, n in inner]
 
 
-def repeated(what: tuple[Any, ...], fn: Callable[..., Any], *tensors: Any) -> tuple[Any, ...]:
+def call_cached(what: tuple[Any, ...], fn: Callable[..., Any], *tensors: Any) -> tuple[Any, ...]:
     """fn(*tensors), of tensors and None, without their gradient. `what` and the kinds of these
     tensors decide what it records, and it gives no one's memory but its results'."""
-    if not may_repeat():
+    if not can_cache_subgraph():
         return fn(*tensors)
-    given = Given(*what)
+    given = SubgraphInputs(*what)
     at = [None if x is None else given.add(x) for x in tensors]
     unknown = any(i is None and x is not None for i, x in zip(at, tensors, strict=True))
     if unknown or not given.wide:
@@ -458,7 +460,7 @@ def repeated(what: tuple[Any, ...], fn: Callable[..., Any], *tensors: Any) -> tu
     if not notes:
         return fn(*tensors)
     own = given.own()
-    noting = Noting(given)
+    noting = SubgraphRecorder(given)
     with noting:
         found = noting.apart(fn(*[None if i is None else own[i] for i in at]))
     graph = noting.finish([x for x in found if x is not None])
@@ -468,5 +470,5 @@ def repeated(what: tuple[Any, ...], fn: Callable[..., Any], *tensors: Any) -> tu
     return tuple(found)
 
 
-_repeated = Known()
+_repeated = SubgraphCache()
 _count = itertools.count()

@@ -11,10 +11,10 @@ import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt, modes as _grad_mode
 from pyframe.core.devices import device as Device
-from pyframe.core.grad_node import Attached, GradNode
+from pyframe.core.grad_node import GradNode, NodeHooks
 from pyframe.core.modes import enable_grad, mode
-from pyframe.core.node import UNCOUNTED, Node, Size, Storage, is_array
-from pyframe.core.sizes import UnfitSizesError, is_symbolic
+from pyframe.core.node import NO_VERSION, Node, Size, Storage, is_array
+from pyframe.core.sizes import DynamicShapeError, is_symbolic
 from pyframe.core.view import row_major_strides
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
@@ -42,7 +42,7 @@ def _of_node(name: str, doc: str) -> Any:
 # What packages above this one use of a tensor's inside; all else is of `core` and `tensor` alone.
 INSIDE = (
     "_node", "_value", "_host",  # what it is now
-    "_storage", "_view_chain", "_viewed_writes", "_alias", "_share", "_index_map", "_is_row_major",
+    "_storage", "_view_chain", "_view_version", "_alias", "_share", "_index_map", "_is_row_major",
     "_write", "_overwrite", "_change", "_change_node", "_become", "_wrote",  # in place
     "_grad_fn", "_needs_grad", "_hooks", "_check_history", "_rebase",  # its history
     # of a view
@@ -73,23 +73,23 @@ class Tensor(TensorMethods):
     # slots are read and written faster; any other attribute goes to __dict__
     __slots__ = (
         "__dict__", "__weakref__", "_base", "_base_fn", "_creation", "_grad_fn", "_hooks",
-        "_needs_grad", "_node", "_storage", "_view_chain", "_viewed_writes", "grad",
+        "_needs_grad", "_node", "_storage", "_view_chain", "_view_version", "grad",
     )  # fmt: skip
     _node: Node  # what it was when this handle last asked; `_value()` is what it is now
     _storage: Storage
     _view_chain: ViewChain  # how a view was cut from the storage
-    _viewed_writes: int  # the storage's writes when a lazy view's node was made
+    _view_version: int  # the storage's writes when a lazy view's node was made
     _grad_fn: GradNode | None
     _needs_grad: bool  # leaves only
     _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
     _base_fn: Any  # the base's grad_fn when this view's own was made
     _creation: Creation | None
-    _hooks: Attached | None  # of a leaf
+    _hooks: NodeHooks | None  # of a leaf
     grad: Tensor | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = _object(cls)
-        self._view_chain, self._viewed_writes, self._needs_grad = (), 0, False
+        self._view_chain, self._view_version, self._needs_grad = (), 0, False
         self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
         self._creation = None
         return self
@@ -187,7 +187,7 @@ class Tensor(TensorMethods):
             data = self._node.data
             if mode.capture is not None and is_symbolic(self._node.shape):
                 if not data.flags.c_contiguous:
-                    raise UnfitSizesError("it asks for the strides of a view")
+                    raise DynamicShapeError("it asks for the strides of a view")
                 strides = row_major_strides(self._node.shape)
                 return strides if dim is None else strides[dim]
             strides = tuple(s // data.itemsize for s in data.strides)
@@ -202,10 +202,10 @@ class Tensor(TensorMethods):
     # --- its memory: see view_chain.py and writing.py
 
     _index_map, _is_row_major = view_chain.index_map, view_chain.is_row_major
-    _share, _chain_from = view_chain.share, view_chain.chain_from
+    _share, _chain_from = view_chain.set_view_of, view_chain.chain_from
     _refuse_writes, _refuse_in_mode = view_chain.refuse_writes, view_chain.refuse_in_mode
-    _write, _overwrite, _become = writing.write, writing.overwrite, writing.become_view
-    _change, _change_node, _wrote = writing.change, writing.change_node, writing.wrote
+    _write, _overwrite, _become = writing.write, writing.assign_inplace, writing.rebind_as_view
+    _change, _change_node, _wrote = writing.write_inplace, writing.change_node, writing.wrote
     _check_history, _rebase = writing.check_history, writing.rebase_history
 
     # --- its value
@@ -214,7 +214,7 @@ class Tensor(TensorMethods):
 
     def _value(self) -> Node:
         """The node that holds what this tensor is now."""
-        always_lazy = self._node.device.always_lazy
+        always_lazy = self._node.device.is_lazy
         capture = mode.capture
         if capture is None and not always_lazy:
             return self._node
@@ -222,28 +222,28 @@ class Tensor(TensorMethods):
         node = before = self._node
         if not self._view_chain:
             node = storage.node
-        elif self._viewed_writes != storage.writes:
+        elif self._view_version != storage.writes:
             # on the CPU a write to data that is there is seen by a view that was cut from it
             if always_lazy or storage.node.data is None:
                 node = storage.node
                 for op, attrs in self._view_chain:
                     shape, d = op.infer(node, *attrs)  # type: ignore[misc]
                     node = Node(op, (node,), attrs, shape, d, node.device)
-            self._viewed_writes = storage.writes
+            self._view_version = storage.writes
         self._node = node
         if capture is not None:
             if node is not before:
-                self._touched()
+                self._alias_changed()
             if storage.node.data is not None:
-                capture.saw(self)  # what the capture reads from outside
+                capture.on_operand(self)  # what the capture reads from outside
                 return self._node
         return node
 
-    def _touched(self) -> None:
+    def _alias_changed(self) -> None:
         """Within a capture: note a tensor whose node it changed or made, as a handle on memory that
         others may see too."""
         if mode.capture is not None:
-            mode.capture.touched(self)
+            mode.capture.on_alias_changed(self)
 
     def _pending(self) -> None:
         """The storage has a new node: whoever runs what is recorded must compute it."""
@@ -257,10 +257,10 @@ class Tensor(TensorMethods):
         out = Tensor.__new__(Tensor)
         out._node, out._storage = self._value(), self._storage
         if self._view_chain:
-            out._view_chain, out._viewed_writes = self._view_chain, self._storage.writes
+            out._view_chain, out._view_version = self._view_chain, self._storage.writes
         if mode.capture is not None:
-            self._touched()
-            out._touched()
+            self._alias_changed()
+            out._alias_changed()
         return out
 
     # --- autograd
@@ -279,7 +279,7 @@ class Tensor(TensorMethods):
             if chain is None:
                 return self._grad_fn
             with enable_grad():
-                self._grad_fn = view_chain.cut(base, chain)._grad_fn
+                self._grad_fn = view_chain.apply_view_chain(base, chain)._grad_fn
         return self._grad_fn
 
     @property
@@ -360,13 +360,13 @@ class Tensor(TensorMethods):
         if not isinstance(value, Tensor):
             raise TypeError(f"Tensor.data: expected a Tensor, got {type(value).__name__}")
         self._node, self._storage = value._value(), value._storage
-        self._view_chain, self._viewed_writes = value._view_chain, value._storage.writes
+        self._view_chain, self._view_version = value._view_chain, value._storage.writes
         self._base = None
-        self._touched()
+        self._alias_changed()
 
-    def _attach(self) -> Attached:
+    def _attach(self) -> NodeHooks:
         if self._hooks is None:
-            self._hooks = Attached()
+            self._hooks = NodeHooks()
         return self._hooks
 
     def _alias_history(self) -> Tensor:
@@ -388,17 +388,17 @@ class Tensor(TensorMethods):
                 )
             if self.dtype.narrow is not None:
                 raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; use .float()")
-            if self.device.always_lazy:
+            if self.device.is_lazy:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
                     "to copy the tensor to host memory first."
                 )
-        return reading.shown(self)
+        return reading.to_shared_array(self)
 
     async def numpy_async(self) -> np.ndarray:
         """The value as a NumPy array, from any device."""
-        if not self.device.always_lazy:
-            return reading.shown(self)
+        if not self.device.is_lazy:
+            return reading.to_shared_array(self)
         return await self._host_async()
 
     def _one(self, array: np.ndarray) -> Any:
@@ -479,7 +479,7 @@ class Tensor(TensorMethods):
         return format(self.item(), spec) if not self._node.shape else object.__format__(self, spec)
 
 
-def whole_of(storage: Storage) -> Tensor:
+def base_tensor(storage: Storage) -> Tensor:
     """A tensor of all that a storage holds, with one of its own."""
     out = Tensor.__new__(Tensor)
     out._node, out._storage = storage.node, Storage(storage.node)
@@ -490,10 +490,10 @@ def new(node: Node) -> Tensor:
     out: Tensor = _object(Tensor)  # with the body of __new__ here: this is called most
     out._node = node
     out._storage = Storage(node)
-    out._view_chain, out._viewed_writes, out._needs_grad = (), 0, False
+    out._view_chain, out._view_version, out._needs_grad = (), 0, False
     out._base = out._base_fn = out._creation = out._grad_fn = out._hooks = out.grad = None
     if _grad_mode.inferring and mode.inference:
-        out._storage.version = UNCOUNTED
+        out._storage.version = NO_VERSION
     return out
 
 
@@ -504,17 +504,17 @@ def made(data: np.ndarray, shape: tuple[int, ...], dtype: dt.dtype, device: Devi
     n.shape = shape if type(shape) is Size else Size(shape)
     n.dtype, n.device, n.data = dtype, device, data
     s: Storage = _object(Storage)
-    s.node, s.exposed, s.version, s.writes = n, False, 0, 0
+    s.node, s.aliased_outside, s.version, s.writes = n, False, 0, 0
     out: Tensor = _object(Tensor)
     out._node, out._storage = n, s
-    out._view_chain, out._viewed_writes, out._needs_grad = (), 0, False
+    out._view_chain, out._view_version, out._needs_grad = (), 0, False
     out._base = out._base_fn = out._creation = out._grad_fn = out._hooks = out.grad = None
     if _grad_mode.inferring and mode.inference:
-        s.version = UNCOUNTED
+        s.version = NO_VERSION
     return out
 
 
-_dispatch.provide(new=new, made=made)
+_dispatch.install_callbacks(tensor_from_node=new, tensor_from_array=made)
 
 
 def normalize_dim(dim: int, ndim: int) -> int:

@@ -13,7 +13,7 @@ from pyframe.core import view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, is_array
-from pyframe.core.op import Op, Turned
+from pyframe.core.op import Op, PermutedLayout
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -45,22 +45,26 @@ class Creation(NamedTuple):
 BY_DATA = Creation(None, 0, hidden=True)
 
 
-def share(self: Tensor, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
+def set_view_of(self: Tensor, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
     """Become the view of `x` that `op` with `attrs` cuts."""
     self._storage = x._storage
     chain = (*x._view_chain, (op, attrs))
-    self._view_chain = Turned(chain) if op.reorders or type(x._view_chain) is Turned else chain
-    self._viewed_writes = x._storage.writes
+    self._view_chain = (
+        PermutedLayout(chain)
+        if op.changes_order or type(x._view_chain) is PermutedLayout
+        else chain
+    )
+    self._view_version = x._storage.writes
     self._base = base = x._base if x._base is not None else x
     self._base_fn, self._creation = base._grad_fn, x._creation
     if not mode.grad:
         refuse_in_mode(self)
     if mode.capture is not None:
-        x._touched()
-        self._touched()
+        x._alias_changed()
+        self._alias_changed()
 
 
-def cut(x: Tensor, chain: ViewChain) -> Tensor:
+def apply_view_chain(x: Tensor, chain: ViewChain) -> Tensor:
     """The view of `x` that a chain cuts."""
     for op, attrs in chain:
         x = apply(op, (x,), attrs)
@@ -136,11 +140,11 @@ def chain_from(self: Tensor, base: Tensor) -> ViewChain | None:
     mine, its = self._view_chain, base._view_chain
     if mine[: len(its)] == its:
         return mine[len(its) :]
-    back = undone(self._storage.node, its)
+    back = invert_view_chain(self._storage.node, its)
     return None if back is None else back + mine
 
 
-def undone(node: Node, chain: ViewChain) -> ViewChain | None:
+def invert_view_chain(node: Node, chain: ViewChain) -> ViewChain | None:
     """The chain from the view that `chain` cuts of `node` back to all of it; None where it shows
     only a part."""
     back: ViewChain = ()

@@ -16,15 +16,15 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
 from pyframe.core.node import (
-    UNCOUNTED,
-    Pending,
+    NO_VERSION,
+    LazyNode,
     Storage,
+    is_aliased_outside,
     is_array,
-    is_exposed,
-    recorded_in,
+    trace_of,
 )  # fmt: skip
-from pyframe.core.trace import settle, trace
-from pyframe.tensor.view_chain import restriction, undone
+from pyframe.core.trace import flush_cpu, trace
+from pyframe.tensor.view_chain import invert_view_chain, restriction
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -41,10 +41,10 @@ def write(self: Tensor, value: Tensor) -> Tensor:
         raise RuntimeError(
             f"result type {value.dtype.name} can't be cast to the desired output type {dtype.name}"
         )
-    return overwrite(self, value, True)
+    return assign_inplace(self, value, True)
 
 
-def overwrite(self: Tensor, value: Tensor, temporary: bool = False) -> Tensor:
+def assign_inplace(self: Tensor, value: Tensor, temporary: bool = False) -> Tensor:
     """self[...] = value, of one device; `temporary` says that no one else holds the value. One
     number may go where elements share memory too."""
     node = self._node
@@ -57,46 +57,46 @@ def overwrite(self: Tensor, value: Tensor, temporary: bool = False) -> Tensor:
     one = not value._node.shape
     if value._node.shape != node.shape:
         value = _fit(value, node.shape)
-    if self._storage.version == UNCOUNTED and not mode.inference:
+    if self._storage.version == NO_VERSION and not mode.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
             "make a clone to get a normal tensor before doing inplace update."
         )
-    plain = type(node) is not Pending and type(node.data) is np.ndarray
-    if not one and not (plain and 0 not in node.data.strides) and _repeats(self):
+    plain = type(node) is not LazyNode and type(node.data) is np.ndarray
+    if not one and not (plain and 0 not in node.data.strides) and _has_internal_overlap(self):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    change(self, value, temporary, needs)
+    write_inplace(self, value, temporary, needs)
     wrote(self)
     if needs:
         rebase_history(self, value, temporary)
     return self
 
 
-def change(self: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
+def write_inplace(self: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
     """Let the memory hold `value`, of this shape and dtype: see `Recorder.write`."""
     node = self._node
     if mode.capture is not None:
         mode.capture.write(self, value, temporary, records)
-    elif node.device.always_lazy:
+    elif node.device.is_lazy:
         change_node(self, value, temporary)
     elif mode.trace is not None and mode.trace.open and _is_alone(self):
         _change_later(self, value, temporary)
     else:
-        settle()
+        flush_cpu()
         if not node.data.flags.writeable:
             raise _read_only_error()
         np.copyto(node.data, value._node.data)
 
 
-def written_later(self: Tensor, value: Tensor) -> bool:
+def try_lazy_write(self: Tensor, value: Tensor) -> bool:
     """`write` of a new recorded value in a short way: where nothing needs a word, nor a history."""
     n, v = self._node, value._node
     if mode.grad or v.dtype is not n.dtype or v.shape != n.shape or v.device is not n.device:
         return False
-    if self._storage.version == UNCOUNTED or not _is_alone(self) or self._creation is not None:
+    if self._storage.version == NO_VERSION or not _is_alone(self) or self._creation is not None:
         return False
     _change_later(self, value, True)
     self._storage.wrote()
@@ -105,17 +105,21 @@ def written_later(self: Tensor, value: Tensor) -> bool:
 
 def _is_alone(x: Tensor) -> bool:
     """Whether nobody but this tensor of the CPU sees its memory."""
-    return not x._view_chain and not is_exposed(x._storage) and sys.getrefcount(x._storage) == ALONE
+    return (
+        not x._view_chain
+        and not is_aliased_outside(x._storage)
+        and sys.getrefcount(x._storage) == ALONE
+    )
 
 
-def may_write_later(x: Tensor) -> bool:
+def can_write_lazily(x: Tensor) -> bool:
     """Whether a write to it that is like others before may be recorded without a word."""
     n = x._node
     return (
         _is_alone(x)
-        and x._storage.version != UNCOUNTED
+        and x._storage.version != NO_VERSION
         and x._creation is None
-        and (type(n) is Pending or n.data.flags.writeable)
+        and (type(n) is LazyNode or n.data.flags.writeable)
     )
 
 
@@ -124,12 +128,12 @@ def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
     storage, old, new = self._storage, self._node, value._node
     with old.device.executor.lock:
         here = trace()
-        if type(old) is not Pending or recorded_in(old) is not here:
+        if type(old) is not LazyNode or trace_of(old) is not here:
             if not old.data.flags.writeable:
                 raise _read_only_error()
             here.writes(storage, old)
         own = temporary and _is_alone(value)  # a gradient may have saved it
-        if not own or type(new) is not Pending or recorded_in(new) is not here:
+        if not own or type(new) is not LazyNode or trace_of(new) is not here:
             copy = _op.REGISTRY["copy"]
             new = here.record(copy, (value,), (new,), (), new.shape, new.dtype, new.device)
         self._node = storage.node = new
@@ -141,12 +145,12 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
     storage, old = self._storage, self._storage.node
     if is_array(old) and not old.data.flags.writeable:
         raise _read_only_error()
-    back = undone(old, self._view_chain)
+    back = invert_view_chain(old, self._view_chain)
     if back is None:
         with no_grad():
-            whole = _dispatch.new(storage.node)
+            whole = _dispatch.tensor_from_node(storage.node)
             whole._storage = Storage(storage.node)
-            if storage.node.device.always_lazy:
+            if storage.node.device.is_lazy:
                 put = _op.PUT.fallback(whole, value, self._view_chain)
             else:
                 put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
@@ -157,7 +161,7 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
         with no_grad():
             for op, attrs in back:
                 if op is _op.PERMUTE:
-                    value = _dispatch.permuted(value, *attrs)
+                    value = _dispatch.permute_to(value, *attrs)
                 else:
                     value = _dispatch.apply(op, (value,), attrs)
             new = value._value()
@@ -166,20 +170,20 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
                 new = _dispatch.apply(_op.REGISTRY["copy"], (value,))._value()
         new.shared = not temporary
         storage.node = new
-    if mode.capture is None and old.device.always_lazy:
+    if mode.capture is None and old.device.is_lazy:
         if not self._view_chain:
             self._node = storage.node  # so that nothing holds the old one
         if old.data is not None:
             old.device.executor.replaces(storage, old)
     self._pending()
-    self._touched()
+    self._alias_changed()
 
 
 def wrote(self: Tensor) -> None:
     """Count a write to this tensor: `Storage.wrote`, in line."""
     storage, creation = self._storage, self._creation
     storage.writes += 1
-    if (creation is None or not creation.hidden) and storage.version != UNCOUNTED:
+    if (creation is None or not creation.hidden) and storage.version != NO_VERSION:
         storage.version += 1
 
 
@@ -222,7 +226,7 @@ def rebase_history(self: Tensor, value: Tensor, temporary: bool = False) -> None
     base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (chain,), base)
 
 
-def become_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
+def rebind_as_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
     """Be from now on the view of this tensor that `see` makes: the same memory."""
     if mode.grad and self.requires_grad:
         check_history(self)
@@ -233,11 +237,11 @@ def become_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
         if follows and not self.is_leaf:
             self._grad_fn = view.grad_fn
     self._node, self._storage = view._value(), view._storage
-    self._view_chain, self._viewed_writes = view._view_chain, view._storage.writes
+    self._view_chain, self._view_version = view._view_chain, view._storage.writes
     if self._base is not None:
         self._base_fn = self._base.grad_fn
     wrote(self)
-    self._touched()
+    self._alias_changed()
     return self
 
 
@@ -248,7 +252,7 @@ ALONE = sys.getrefcount(_one.stop)  # as it is counted in `_is_alone`
 # --- what is refused
 
 
-def _repeats(x: Tensor) -> bool:
+def _has_internal_overlap(x: Tensor) -> bool:
     """Whether several elements of `x` are the same memory, by a stride of 0."""
     node = x._node
     if is_array(node):

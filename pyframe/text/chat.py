@@ -11,7 +11,7 @@ from pyframe.text.tokenizer import TextStream, Tokenizer
 
 __all__ = ["Chat"]
 
-MOST = 4096  # slots, unless more are asked for
+MAX_SLOTS = 4096  # slots, unless more are asked for
 
 
 class Chat:
@@ -38,7 +38,7 @@ class Chat:
     ) -> None:  # fmt: skip
         most = model.config.max_position_embeddings
         self.tokenizer, self.model, self.how = tokenizer, model, how
-        self.writer = Writer(model, 1, min(length or MOST, most))
+        self.writer = Writer(model, 1, min(length or MAX_SLOTS, most))
         self.messages: list[dict[str, Any]] = []
         if system is not None:
             self.messages.append({"role": "system", "content": system})

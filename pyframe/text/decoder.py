@@ -9,7 +9,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.core.sizes import number
+from pyframe.core.sizes import size_hint
 from pyframe.nn import functional as F
 from pyframe.nn.quantized import QuantizedLinear
 from pyframe.ops.index.rows import checked_classes
@@ -25,7 +25,7 @@ __all__ = ["CausalLM"]
 
 WRITERS = 4  # that a model keeps
 SCORES = 1 << 21  # that a loss has at once
-PARTS = 16  # of the vocabulary at most, of which each is a product
+VOCABULARY_PARTS = 16  # of the vocabulary at most, of which each is a product
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu, "swish": F.silu, "gelu": F.gelu, "relu": F.relu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
@@ -128,7 +128,7 @@ class Attention(nn.Module):
         return F.dropout(scores, dropout) @ v
 
 
-class MLP(nn.Module):
+class GatedMLP(nn.Module):
     """down(act(gate(x)) * up(x)) (arXiv 2002.05202), or down(act(up(x)))."""
 
     def __init__(self, c: Config) -> None:
@@ -159,12 +159,12 @@ class MLP(nn.Module):
         return self.down_proj(self.activation(gate) * up)
 
 
-class Block(nn.Module):
+class DecoderLayer(nn.Module):
     """Attention, then the MLP; each adds to its input what it makes of that, normed."""
 
     def __init__(self, c: Config, layer: int) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(c, layer), MLP(c)
+        self.self_attn, self.mlp = Attention(c, layer), GatedMLP(c)
         self.input_layernorm, self.post_attention_layernorm = norm(c), norm(c)
         self.dropout = nn.Dropout(c.hidden_dropout)
         self.sandwich = c.sandwich
@@ -204,7 +204,7 @@ class Decoder(nn.Module):
                  for kind, p in c.rotary.items()}
             )  # fmt: skip
         self.dropout = nn.Dropout(c.embedding_dropout)
-        self.layers = nn.ModuleList([Block(c, i) for i in range(c.num_hidden_layers)])
+        self.layers = nn.ModuleList([DecoderLayer(c, i) for i in range(c.num_hidden_layers)])
         self.norm = norm(c)
 
     def forward(
@@ -364,7 +364,11 @@ class CausalLM(Pretrained):
         ids = checked_classes("CausalLM: labels", ids, head.out_features, IGNORED)
         fixed = isinstance(head, QuantizedLinear) or not head.weight.requires_grad
         whole = type(head) not in (nn.Linear, QuantizedLinear) or not fixed
-        some = 1 if whole else min(number(len(x)) * head.out_features // SCORES + 1, PARTS)
+        some = (
+            1
+            if whole
+            else min(size_hint(len(x)) * head.out_features // SCORES + 1, VOCABULARY_PARTS)
+        )
         size = -(-head.out_features // some)
         rows = [slice(a, min(a + size, head.out_features))
                 for a in range(0, head.out_features, size)]  # fmt: skip

@@ -10,7 +10,7 @@ from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
-from pyframe.text.decoder import MLP, Attention, norm
+from pyframe.text.decoder import Attention, GatedMLP, norm
 from pyframe.text.loading import Pretrained
 
 __all__ = ["TextEncoder"]
@@ -44,12 +44,12 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(x))
 
 
-class Block(nn.Module):
+class EncoderLayer(nn.Module):
     """Attention, then the MLP; what each adds to its input is normed with it."""
 
     def __init__(self, c: Config, layer: int) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(c, layer), MLP(c)
+        self.self_attn, self.mlp = Attention(c, layer), GatedMLP(c)
         self.attention_norm, self.mlp_norm = norm(c), norm(c)
         self.dropout = nn.Dropout(c.hidden_dropout)
 
@@ -76,7 +76,9 @@ class TextEncoder(Pretrained):
             raise ValueError(f"TextEncoder: {config.model_type} is a decoder; use CausalLM")
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList([Block(config, i) for i in range(config.num_hidden_layers)])
+        self.layers = nn.ModuleList(
+            [EncoderLayer(config, i) for i in range(config.num_hidden_layers)]
+        )
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None,

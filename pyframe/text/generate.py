@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 NEW = 20  # tokens, unless more are asked for
-LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
+MIN_PROMPT_SLOTS = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
 SPAN = 128  # and of which attention looks at a multiple on the CPU: of a quarter, beyond four
 
@@ -523,7 +523,7 @@ def stream(
     def written(w: Writer, settings: tuple[Any, ...]) -> Generator[Tensor, list[int], None]:
         tokens = texts[0][:] if batch == 1 else []
         start = 0 if writer is None else common(w.ids[: count - 1], tokens)
-        filled = min(max(LEAST, 1 << (count - start - 1).bit_length()), length)
+        filled = min(max(MIN_PROMPT_SLOTS, 1 << (count - start - 1).bit_length()), length)
         start = min(start, length - filled)
         w.ids = tokens[:start]
         done = [False] * batch

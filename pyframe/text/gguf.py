@@ -92,7 +92,7 @@ _SANDWICH = {
 }  # fmt: skip
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """Where a tensor lies."""
 
     kind: int
@@ -101,7 +101,7 @@ class Entry(NamedTuple):
     end: int
 
 
-class Packed(NamedTuple):
+class PackedWeight(NamedTuple):
     """A weight as layers that pf.quantize_ packs have it, in groups of 32."""
 
     bits: int
@@ -156,7 +156,7 @@ class GGUF:
         if not isinstance(align, int) or align < 1 or align & (align - 1):
             raise self._bad(f"data are aligned to a power of two, not {align}")
         start = -(-self._at // align) * align
-        self.tensors: dict[str, Entry] = {}
+        self.tensors: dict[str, TensorEntry] = {}
         for name, shape, kind, place in places:
             if kind not in _BLOCKS:
                 raise self._bad(f"{name!r} is of type {kind}, which is unknown")
@@ -171,7 +171,7 @@ class GGUF:
                 raise self._bad(f"{name!r} is there twice")
             if end > self._data.size:
                 raise self._bad(f"{name!r} ends at byte {end} of {self._data.size}")
-            self.tensors[name] = Entry(kind, shape, begin, end)
+            self.tensors[name] = TensorEntry(kind, shape, begin, end)
 
     def tensor(self, name: str) -> Tensor:
         """One of the tensors, in float32. ImportError where that needs the package gguf."""
@@ -201,7 +201,7 @@ class GGUF:
             raise self._bad(f"{name!r}: {error}") from None
         return found
 
-    def packed(self, name: str) -> Packed | None:
+    def packed(self, name: str) -> PackedWeight | None:
         """One that is packed as ours are, without its floats; None if it is not."""
         kind, shape, begin, end = self.tensors[name]
         bits = _PACKED.get(kind)
@@ -219,7 +219,7 @@ class GGUF:
             ints = words.reshape(ints.shape) ^ 0x88
         scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
         groups = shape[0], shape[1] // 32
-        return Packed(
+        return PackedWeight(
             bits,
             from_host(np.ascontiguousarray(ints).view(np.int32).reshape(*groups, bits), dt.int32),
             from_host(scale.reshape(groups), dt.float32),
@@ -369,7 +369,7 @@ class GGUF:
 
     def weights(
         self, config: Config, packed: bool = False
-    ) -> Iterator[tuple[str, str, Tensor | Packed]]:
+    ) -> Iterator[tuple[str, str, Tensor | PackedWeight]]:
         """What each tensor is called in the file and in a model of ours, and its values; `packed`
         where they are."""
         names = {**_NAMES, **(_SANDWICH if config.sandwich else {})}
@@ -388,7 +388,7 @@ class GGUF:
             if packed and (kept := self.packed(name)) is not None:
                 if paired:
                     both = [_halves(x, config.head_dim) for x in kept[1:]]
-                    kept = Packed(kept.bits, *both)
+                    kept = PackedWeight(kept.bits, *both)
                 yield name, mine, kept
                 continue
             value = self.tensor(name)

@@ -19,12 +19,15 @@ from pyframe.io.kinds import mistaken
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config, told_by
-from pyframe.text.gguf import GGUF, Packed
+from pyframe.text.gguf import GGUF, PackedWeight
 from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
-MOST = 10  # names in a message
-FEW, FEW_LAYERS = 1 << 22, 256  # what may be made and then found not to be what the files have
+NAMES_SHOWN = 10  # names in a message
+FEW_ELEMENTS, FEW_LAYERS = (
+    1 << 22,
+    256,
+)  # what may be made and then found not to be what the files have
 FILES = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -218,7 +221,7 @@ def from_pretrained(
             f"from_pretrained: packed=True keeps what a GGUF file has packed, and {place} is a "
             "folder; pf.quantize_(model) packs its weights"
         )
-    tensors: Iterator[tuple[str, str, Tensor | Packed]]
+    tensors: Iterator[tuple[str, str, Tensor | PackedWeight]]
     if place.is_dir():
         config, stretch = Config.from_file(place), None
         tensors = _in_folder(place, config)
@@ -253,7 +256,7 @@ def _see_that_it_fits(config: Config, place: Path) -> None:
     whole = place if place.is_file() else _weights(place)
     files = _parts(whole) if whole.suffix == ".json" else [whole]
     size = sum(p.stat().st_size for p in files if p.is_file())
-    few = config.least_parameters <= max(4 * size, FEW)
+    few = config.least_parameters <= max(4 * size, FEW_ELEMENTS)
     if not few or config.num_hidden_layers > max(size // 64, FEW_LAYERS):
         raise ValueError(
             f"from_pretrained: {place}: by its sizes the model has {config.least_parameters:,} "
@@ -269,7 +272,7 @@ def _weights(folder: Path) -> Path:
     return found
 
 
-def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor | Packed]]:
+def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor | PackedWeight]]:
     """What each tensor of a folder is called there and in a model of ours, and its values."""
     for name, value in _tensors(_weights(folder)):
         if not is_surplus(name, config):
@@ -313,7 +316,7 @@ def _parts(index: Path) -> list[Path]:
     return [index.with_name(n) for n in sorted(names)]
 
 
-def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | Packed]]) -> None:
+def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | PackedWeight]]) -> None:
     """Put a file's tensors into a model.
 
     ValueError for those that are missing, superfluous or of other shapes, of which ten are named.
@@ -328,7 +331,7 @@ def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | Packed]]
                 continue
             missing.pop(mine, None)
             weight = own[mine]
-            if value.shape == weight.shape and isinstance(value, Packed):
+            if value.shape == weight.shape and isinstance(value, PackedWeight):
                 from pyframe.nn.quantized import hold
 
                 both = value.words.to(weight.device), value.scale.to(weight.device, weight.dtype)
@@ -344,8 +347,8 @@ def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | Packed]]
     wrong["missing"] = [theirs(n, model.config.model_type) for n in missing]
     if any(wrong.values()):
         parts = (
-            f"{what} {', '.join(names[:MOST])}"
-            + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+            f"{what} {', '.join(names[:NAMES_SHOWN])}"
+            + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
             for what, names in wrong.items()
             if names
         )

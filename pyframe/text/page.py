@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyframe as pf
 from pyframe import nn
 from pyframe.tensor import Tensor
-from pyframe.text.chat import MOST
+from pyframe.text.chat import MAX_SLOTS
 from pyframe.text.config import Sampling
 from pyframe.text.decoder import CausalLM
 from pyframe.text.generate import sampling_of
@@ -24,7 +24,7 @@ from pyframe.text.tokenizer import Tokenizer
 
 __all__ = ["Texts", "texts"]
 
-PARTS = 16, 64, 256  # tokens of a prompt that are read at once
+PROMPT_CHUNKS = 16, 64, 256  # tokens of a prompt that are read at once
 SPAN = 256  # slots that attention looks at, and four times as many, and so on
 SCRIPT = Path(__file__).with_name("tokenizers.js")  # npm's @huggingface/tokenizers
 
@@ -41,7 +41,7 @@ class Texts(NamedTuple):
     beside: dict[str, bytes]
 
 
-class _State(nn.Module):
+class _PageState(nn.Module):
     """What stays between steps.
 
     Attributes:
@@ -80,7 +80,7 @@ class _State(nn.Module):
 class _Span:
     """The first `length` slots of a cache; see `generate.Cache`."""
 
-    def __init__(self, state: _State, length: int) -> None:
+    def __init__(self, state: _PageState, length: int) -> None:
         self.state, self.length = state, length
 
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -90,7 +90,7 @@ class _Span:
         return tuple(both[:, :, :, : self.length])
 
 
-def _read(model: CausalLM, state: _State, span: int) -> Callable[..., None]:
+def _read(model: CausalLM, state: _PageState, span: int) -> Callable[..., None]:
     """Of a prompt's part (1, T), of which `count` (1,) tokens are there, into the slots from
     `start` (1,) on."""
 
@@ -103,7 +103,7 @@ def _read(model: CausalLM, state: _State, span: int) -> Callable[..., None]:
     return read
 
 
-def _write(model: CausalLM, state: _State, span: int) -> Callable[[], None]:
+def _write(model: CausalLM, state: _PageState, span: int) -> Callable[[], None]:
     """Of the token that was chosen last."""
 
     def write() -> None:
@@ -120,7 +120,7 @@ def _drawn(scores: Tensor, chance: Tensor) -> Tensor:
     return (scores - (-chance.clamp(min=1e-20).log()).log()).argmax(-1)
 
 
-def _choices(state: _State) -> dict[str, Callable[[], None]]:
+def _choices(state: _PageState) -> dict[str, Callable[[], None]]:
     """The likeliest token; one that is drawn; one of those that sampling leaves."""
 
     def likeliest() -> None:
@@ -170,13 +170,13 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
     ValueError for a length that the model doesn't have.
     """
     c, most = model.config, model.config.max_position_embeddings
-    length = min(most, MOST) if length is None else length
+    length = min(most, MAX_SLOTS) if length is None else length
     if not 1 < length <= most:
         raise ValueError(f"export: length is from 2 to the model's {most} tokens, got {length}")
     if tokenizer is None and model.place is not None:
         tokenizer = model.tokenizer
-    state, spans = _State(model, length), _spans(length)
-    parts = [n for n in PARTS if n < length] or [length]
+    state, spans = _PageState(model, length), _spans(length)
+    parts = [n for n in PROMPT_CHUNKS if n < length] or [length]
     functions: dict[str, Callable[..., None]] = {}
     samples: dict[str, dict[str, Tensor]] = {}
     for span in spans:

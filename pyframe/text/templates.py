@@ -30,7 +30,7 @@ __all__ = ["render"]
 LONGEST = 1 << 18  # characters of a template
 LARGEST = 1 << 23  # characters of a value; an item counts as ITEM
 ITEM = 64
-MOST = 1 << 16  # of a number that says how often or how wide
+MAX_NUMBER = 1 << 16  # of a number that says how often or how wide
 SECONDS = 10.0
 _END = contextvars.ContextVar("end", default=float("inf"))
 # of web pages: slow, or larger than what they are given, in ways of their own
@@ -76,7 +76,7 @@ def _size(value: Any, written: bool = False) -> int:
         elif written and not isinstance(x, (float, range, jinja2.Undefined, type(None))):
             if callable(x) and not isinstance(x, type):
                 raise SecurityError(f"it writes down {_name(x)}, which is to be called")
-            if isinstance(x, (_Steps, Iterator)):
+            if isinstance(x, (_StepBudget, Iterator)):
                 raise SecurityError("it writes down what isn't a list yet; add | list")
             raise SecurityError(f"it writes down {_name(x)}, which is no text")
         size += ITEM * len(inner)
@@ -100,12 +100,12 @@ def _bounded(value: Any) -> Any:
     """A value that is not too large."""
     _tick()
     if isinstance(value, Iterator):
-        return _Steps(value)
+        return _StepBudget(value)
     _size(value)
     return value
 
 
-class _Steps:
+class _StepBudget:
     """What is walked through, and looked at meanwhile."""
 
     def __init__(self, values: Any) -> None:
@@ -138,7 +138,7 @@ def _joined(values: Iterable[Any], between: str = "") -> str:
 
 def _numbers(values: Iterable[Any]) -> None:
     for x in values:
-        if isinstance(x, int) and abs(x) > MOST:
+        if isinstance(x, int) and abs(x) > MAX_NUMBER:
             raise _TooMuchError(f"it asks for something {x if abs(x) < 1 << 60 else 'so'} wide")
 
 
@@ -151,7 +151,7 @@ def _formatted(form: str | bytes, sign: str, given: Iterable[Any]) -> None:
     widths = [d for text in texts for d in re.findall(r"\d+", text)]
     _numbers(int(d[:9]) for d in widths)
     _numbers(some if inner else ())
-    each = max([MOST if inner else 0, *(int(d[:9]) for d in widths), *map(_size, some)])
+    each = max([MAX_NUMBER if inner else 0, *(int(d[:9]) for d in widths), *map(_size, some)])
     _room(len(form) + form.count(sign) * each)
 
 
@@ -184,11 +184,11 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         value, *more = args[first:]
         given = [*more, *names.values()]
         for x in (value, *given):
-            _ = isinstance(x, (_Steps, Iterator)) or _size(x, name in _TEXTS)
+            _ = isinstance(x, (_StepBudget, Iterator)) or _size(x, name in _TEXTS)
         if name not in ("default", "d"):
             _numbers(given)
-        if isinstance(value, (_Steps, Iterator)):
-            value = [*_Steps(value)]
+        if isinstance(value, (_StepBudget, Iterator)):
+            value = [*_StepBudget(value)]
             _size(value, name in _TEXTS)
         if name == "join":
             between = more[0] if more else names.get("d", "")
@@ -272,7 +272,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(extensions=[_Generation, loopcontrols], **how)
         known = {name: _guarded(name, fn) for name, fn in FILTERS.items() if name not in _LEFT_OUT}
         own: dict[str, Any] = {
-            "tojson": _guarded("tojson", _tojson), "_steps": _Steps, "_bounded": _bounded,
+            "tojson": _guarded("tojson", _tojson), "_steps": _StepBudget, "_bounded": _bounded,
             "_joined": lambda first, *texts: _joined(texts),
         }  # fmt: skip
         self.filters: dict[str, Any] = {**known, **own}
@@ -309,7 +309,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(of, (str, bytes)):
             _grows(name, of, args, names)
             if name == "join" and isinstance(of, str) and len(args) == 1:
-                args = ([*_Steps(args[0])],)
+                args = ([*_StepBudget(args[0])],)
                 _room(_size(args) + len(args[0]) * len(of))
         elif isinstance(of, (int, float)):
             _numbers(args)

@@ -326,7 +326,8 @@ def _of_the_file(what: str = "its file can't do this text") -> Iterator[None]:
         raise
 
 
-MOST = 256  # characters that one becomes, or has put before it; special tokens around a text
+# Characters that one becomes, or has put before it; special tokens around a text
+MAX_EXPANSION = 256
 LONGEST_WORD = 4096  # characters, of which WordPiece tries all parts
 
 
@@ -352,14 +353,17 @@ def _see_that_it_is_bounded(said: Any) -> None:
                 found = pattern.get("String") if isinstance(pattern, dict) else None
                 length = len(found) if isinstance(found, str) else 0
                 growth *= max(1, len(content) / length if length else 1 + len(content))
-            if growth > MOST or any(isinstance(part.get(n), list) and len(part[n]) > MOST
+            if growth > MAX_EXPANSION or any(isinstance(part.get(n),
+            list) and len(part[n]) > MAX_EXPANSION
                                     for n in ("single", "pair")):  # fmt: skip
-                raise ValueError(f"its {name} makes more than {MOST} characters or tokens of one")
+                raise ValueError(
+                    f"its {name} makes more than {MAX_EXPANSION} characters or tokens of one"
+                )
             lists = "normalizers", "pretokenizers", "decoders", "processors"
             todo += [part.get(n) for n in lists]
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "unk_token"):
-        if isinstance(model.get(name), str) and len(model[name]) > MOST:
-            raise ValueError(f"its {name} has more than {MOST} characters")
+        if isinstance(model.get(name), str) and len(model[name]) > MAX_EXPANSION:
+            raise ValueError(f"its {name} has more than {MAX_EXPANSION} characters")
     most = model.get("max_input_chars_per_word", 0)
     if isinstance(most, (int, float)) and most > LONGEST_WORD:
         raise ValueError(f"max_input_chars_per_word is {LONGEST_WORD} at most, got {most}")

@@ -17,12 +17,12 @@ from pyframe.codegen.wgsl.printer import Shader, generate, key, label, variants
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.modes import mode
 from pyframe.core.words import columns
-from pyframe.graph.program import Kernel, Load, Program, Step
+from pyframe.graph.program import Dispatch, Kernel, Load, Program
 from pyframe.runtime import tuned
 from pyframe.runtime.tuned import Times
 from pyframe.tools.draw_graph import programs
 
-MOST = 6  # variants of a kernel that are timed
+MAX_VARIANTS = 6  # variants of a kernel that are timed
 TURN = 5e6  # nanoseconds that the fastest variant runs in a turn, about
 TURNS = 3
 REPEATS = 32  # of a kernel in a turn, at most
@@ -94,13 +94,13 @@ def autotune(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Tuning:
                 found[k] = _timed(executor, program, s, k)
             rows[k] = found[k]
         kept_in = tuned.keep(backend, found)
-        tuned.take(backend, found)
+        tuned.apply_tuning(backend, found)
         executor.forget_programs()
         compiling._forget(device)
     return Tuning(backend.adapter, kept_in, list(rows.values()))
 
 
-def _tunable(planned: Any, limits: Any) -> Iterator[tuple[str, Program, Step]]:
+def _tunable(planned: Any, limits: Any) -> Iterator[tuple[str, Program, Dispatch]]:
     """The steps whose kernels have variants, by their keys; of equal kernels the first one."""
     met = set()
     for d, program in planned:
@@ -113,7 +113,7 @@ def _tunable(planned: Any, limits: Any) -> Iterator[tuple[str, Program, Step]]:
                 yield k, program, s
 
 
-def _timed(executor: Any, program: Program, s: Step, k: str) -> Times:
+def _timed(executor: Any, program: Program, s: Dispatch, k: str) -> Times:
     """Time the variants of the kernel of a step, on buffers as large as its own."""
     kernel, limits = program.kernels[s.kernel], executor.backend.limits
     made: dict[str, Shader] = {}
@@ -123,7 +123,7 @@ def _timed(executor: Any, program: Program, s: Step, k: str) -> Times:
             made[name] = shader
     bench = _Bench(executor, kernel, [program.slots[i].nbytes for i in s.slots])
     times: dict[str, float | None] = {}
-    for name in [*made][:MOST]:
+    for name in [*made][:MAX_VARIANTS]:
         try:
             bench.run(made[name], 1)  # the first run is slower than others
             times[name] = bench.run(made[name], 1)

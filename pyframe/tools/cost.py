@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.limits import LEAST, Limits
+from pyframe.core.limits import WEBGPU_LIMITS, Limits
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.core.view import IndexMap, View
 from pyframe.core.words import columns, plural
@@ -15,13 +15,13 @@ from pyframe.graph.program import (
     INPUT,
     OUTPUT,
     Apply,
+    ExternResult,
+    InBounds,
     Kernel,
     Load,
     Program,
     Reduce,
-    Result,
     RowSum,
-    Valid,
 )
 
 Shape = tuple[int, ...]
@@ -101,9 +101,9 @@ def _code_flops(code: Sequence[Any], space: Shape) -> int:
     varies: list[set[int]] = []  # the axes that each value varies over
     for i in code:
         axes: set[int] = set()
-        if isinstance(i, (Load, Valid)):
+        if isinstance(i, (Load, InBounds)):
             axes = _axes(i.index_map[-1])
-        elif isinstance(i, Result):
+        elif isinstance(i, ExternResult):
             axes = set(range(len(space)))
         elif isinstance(i, Apply):
             axes = set().union(*[varies[a] for a in i.args])
@@ -166,7 +166,7 @@ def traffic(program: Program) -> Iterator[tuple[dict[int, int], dict[int, int]]]
             _add(program, read, step.slots[binding], n)
         for s in kernel.stores:
             n = distinct(s.index_map) * _size(program, s.dtype)
-            if routine is not None and REGISTRY[routine.name].in_part is not None:
+            if routine is not None and REGISTRY[routine.name].write_slice is not None:
                 n = math.prod(routine.operands[-1].shape) * _size(program, s.dtype)
             _add(program, written, step.slots[s.binding], n)
         yield read, written
@@ -227,7 +227,7 @@ class Totals(NamedTuple):
         )
 
 
-def totals(programs: Sequence[Program], limits: Limits = LEAST) -> Totals:
+def totals(programs: Sequence[Program], limits: Limits = WEBGPU_LIMITS) -> Totals:
     """The sums over Programs for GPUs of these limits."""
     from pyframe.codegen.wgsl.printer import generate
 

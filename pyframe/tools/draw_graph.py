@@ -21,14 +21,14 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, REDUCTION, ROUTINE
-from pyframe.graph.fuse import Grouping, Order
+from pyframe.core.op import CONST, EXTERN, REDUCTION
+from pyframe.graph.fuse import FusionPlanner, IndexedGraph
 from pyframe.graph.program import Program
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor
 from pyframe.tools.cost import KernelCost, si, table
-from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, wide
+from pyframe.tools.picture import LINE, PAD, Box, BoxGroup, BoxLayers, Link, page, wide
 
 # --- what became of a graph
 
@@ -47,7 +47,7 @@ class _Kernel:
     @property
     def kind(self) -> str:
         kinds = {n.op.kind for n in self.ops if n.op is not None}
-        return ROUTINE if ROUTINE in kinds else REDUCTION if REDUCTION in kinds else "map"
+        return EXTERN if EXTERN in kinds else REDUCTION if REDUCTION in kinds else "map"
 
     def reads(self, n: Node) -> Iterator[tuple[Node, bool]]:
         """The operands of `n` that are tensors, and whether they are computed here too."""
@@ -68,7 +68,7 @@ class _Drawn:
         program, _, _ = schedule(toposort(roots), roots, limits)
         self.programs.append((roots[0].device, program))
         order = toposort(roots)  # with what the scheduler has put between
-        grouping = Grouping(Order(order, roots), limits)
+        grouping = FusionPlanner(IndexedGraph(order, roots), limits)
         stored = {id(order[k]) for k in grouping.home}
         rows = table(program)
         members = [[order[k] for k in g.fusion.members] for g in grouping.ordered()]
@@ -159,7 +159,7 @@ class _Recording(capturing.Capture):
 
     what = "graph.show"  # who asks for it
 
-    def give_up(self, why: str) -> None:
+    def graph_break(self, why: str) -> None:
         raise RuntimeError(
             f"{self.what}: {capturing.user_line()} {why}, and nothing is computed here; "
             "give it a function that ends before it"
@@ -280,7 +280,7 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 # --- the drawing
 
 
-class Drawing:
+class GraphDrawing:
     """A graph of ops, kernels and buffers, as `dot` and as `svg`; notebooks show the picture."""
 
     def __init__(self, drawn: _Drawn, format: str = "svg") -> None:
@@ -303,7 +303,7 @@ class Drawing:
 
 def show(
     fn_or_tensor: Any, *args: Any, format: str = "svg", path: Any = None, **kwargs: Any
-) -> Drawing:
+) -> GraphDrawing:
     """Draw the ops of `fn(*args, **kwargs)`, which is recorded and not computed, and the kernels
     that they are fused into; or those that a tensor on the GPU still waits for.
 
@@ -329,7 +329,7 @@ def show(
         raise TypeError(
             f"graph.show: expected a function or a Tensor, got {type(fn_or_tensor).__name__}"
         )
-    drawing = Drawing(drawn, format)
+    drawing = GraphDrawing(drawn, format)
     if path is not None:
         drawing.save(path)
     return drawing
@@ -412,7 +412,7 @@ def _quoted(s: str) -> str:
     return s.replace("\\", "\\\\").replace('"', '\\"')
 
 
-COLORS = {ROUTINE: ("#fff3e0", "#e09b3d"), REDUCTION: ("#e8f5ea", "#58a066"),
+COLORS = {EXTERN: ("#fff3e0", "#e09b3d"), REDUCTION: ("#e8f5ea", "#58a066"),
           "map": ("#e8f1fc", "#5b8ecf")}  # fmt: skip
 
 
@@ -427,11 +427,11 @@ def _svg(drawn: _Drawn) -> str:
     read = dict.fromkeys((a, b[0]) for a, b in buffers.edges if a in buffers.found)
     links = [Link(key, k, key) for key, k in read]
     links += [Link(a[0], b, b) for a, b in buffers.edges if b in buffers.found]
-    whole = Nest(boxes, links, gap=(26, 34), framed=False)
+    whole = BoxLayers(boxes, links, gap=(26, 34), framed=False)
     return page(whole.width, whole.height, whole.svg(0, 0, (0, whole.height)))
 
 
-def _group(drawn: _Drawn, number: int, buffers: _Buffers) -> Group:
+def _group(drawn: _Drawn, number: int, buffers: _Buffers) -> BoxGroup:
     """A kernel's part of the picture: on the left what it is, on the right its ops."""
     kernel = drawn.kernels[number]
     boxes = {}
@@ -449,4 +449,4 @@ def _group(drawn: _Drawn, number: int, buffers: _Buffers) -> Group:
     links += [Link(a[1], None, b) for a, b in buffers.edges
               if b in buffers.found and a[0] == number]  # fmt: skip
     title = [f"{number} · {kernel.row.kernel}", *_notes(kernel)]
-    return Group(Nest(boxes, links, gap=(16, 32)), title, COLORS[kernel.kind], beside=True)
+    return BoxGroup(BoxLayers(boxes, links, gap=(16, 32)), title, COLORS[kernel.kind], beside=True)

@@ -13,10 +13,10 @@ from pyframe.core import module_of
 from pyframe.core.words import plural
 from pyframe.io.files import replacing
 from pyframe.nn.modules.module import Module
-from pyframe.tools.flow import INPUT, MODULE, OP, OUTPUT, Call, net_of, trace
-from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, rect, text, wide
+from pyframe.tools.flow import INPUT, MODULE, OP, OUTPUT, CallTreeNode, net_of, trace
+from pyframe.tools.picture import LINE, PAD, Box, BoxGroup, BoxLayers, Link, page, rect, text, wide
 
-__all__ = ["Drawing", "draw"]
+__all__ = ["ModelDrawing", "draw"]
 
 # families by the file of torch.nn.modules that a layer is in, as modules with parameters are blue
 FAMILIES = {
@@ -32,12 +32,12 @@ STYLE = (
 FRAMES = (("#fafbfc", "#c3cbd6"), ("#f1f4f7", "#b3bdca"))  # of groups, in turns
 SIGNS = {"add": "+", "mul": "×", "sub": "−", "div": "÷", "truediv": "÷", "matmul": "@"}
 BOLD = 13  # as wide as texts of this size are bold ones of 12
-MOST = 6  # names of functions in a box
-LARGE = 120  # boxes of a picture
+MAX_NAMES = 6  # names of functions in a box
+MAX_BOXES = 120  # boxes of a picture
 GAP = 24, 30
 
 
-class Drawing:
+class ModelDrawing:
     """A picture of a net's layers; notebooks show it."""
 
     def __init__(self, svg: str, of: str) -> None:
@@ -58,7 +58,7 @@ class Drawing:
             file.write(self.svg.encode())
 
 
-def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None) -> Drawing:
+def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None) -> ModelDrawing:
     """The layers of a Module or a Model, as an SVG picture.
 
     With `x`, a tensor, a tuple or dict of inputs, or the shape of one sample, the net runs once (in
@@ -86,7 +86,7 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
         _fold(whole)
         _close(whole, _levels(whole) if depth is None else depth)
         svg = _flow(whole)
-    drawing = Drawing(svg, type(found).__name__)
+    drawing = ModelDrawing(svg, type(found).__name__)
     if path is not None:
         drawing.save(path)
     return drawing
@@ -114,7 +114,7 @@ def _note(module: Module) -> str:
 # --- with data: less of the trace
 
 
-def _close(call: Call, depth: int) -> None:
+def _close(call: CallTreeNode, depth: int) -> None:
     """Make boxes of the modules that lie more than `depth` levels down."""
     for c in call.calls:
         if c.calls and depth > 0:
@@ -134,12 +134,12 @@ def _close(call: Call, depth: int) -> None:
                 b.take(s)
 
 
-def _levels(call: Call) -> int:
+def _levels(call: CallTreeNode) -> int:
     """How many levels to open by default: all, unless that makes more than LARGE boxes."""
     depth, shown = 0, call.calls
     while any(c.calls for c in shown):
         shown = [inner for c in shown for inner in c.calls or (c,)]
-        if len(shown) > LARGE:
+        if len(shown) > MAX_BOXES:
             break
         depth += 1
     return depth
@@ -148,10 +148,10 @@ def _levels(call: Call) -> int:
 class _Form:
     """What a call looks like from outside: equal forms do the same on data of the same shape."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallTreeNode) -> None:
         self.boxes = list(call.boxes()) or [call]
         index = {b: i for i, b in enumerate(self.boxes)}
-        self.outer: dict[Call, int] = {}  # what it takes from outside, in order
+        self.outer: dict[CallTreeNode, int] = {}  # what it takes from outside, in order
         parts: list[Any] = []
         for b in self.boxes:
             takes = [index[s] if s in index else -1 - self.outer.setdefault(s, len(self.outer))
@@ -160,11 +160,11 @@ class _Form:
         self.key = (_nesting(call), parts)
 
 
-def _nesting(call: Call) -> Any:
+def _nesting(call: CallTreeNode) -> Any:
     return call.type, call.count, [_nesting(c) for c in call.calls]
 
 
-def _fold(call: Call) -> None:
+def _fold(call: CallTreeNode) -> None:
     """Let equal modules that follow each other be one, with their number."""
     for c in call.calls:
         _fold(c)
@@ -190,7 +190,9 @@ def _fold(call: Call) -> None:
         i += 1
 
 
-def _follows(run: list[Call], c: Call, forms: dict[Call, _Form], users: Any) -> bool:
+def _follows(
+    run: list[CallTreeNode], c: CallTreeNode, forms: dict[CallTreeNode, _Form], users: Any
+) -> bool:
     """Whether `c` goes on with what the last of the run gives, as that does with the one before."""
     last = run[-1]
     if last not in forms or c not in forms or forms[last].key != forms[c].key:
@@ -213,8 +215,8 @@ def _follows(run: list[Call], c: Call, forms: dict[Call, _Form], users: Any) -> 
 # --- with data: the picture
 
 
-def _flow(whole: Call) -> str:
-    links: dict[Call, dict[Link, None]] = {}
+def _flow(whole: CallTreeNode) -> str:
+    links: dict[CallTreeNode, dict[Link, None]] = {}
     for box in whole.boxes():
         for source in box.sources:
             _link(source, box, links)
@@ -229,7 +231,9 @@ def _flow(whole: Call) -> str:
     return page(width, top + nest.height, "\n".join(out), STYLE)
 
 
-def _link(source: Call, target: Call, links: dict[Call, dict[Link, None]]) -> None:
+def _link(
+    source: CallTreeNode, target: CallTreeNode, links: dict[CallTreeNode, dict[Link, None]]
+) -> None:
     """Lead a value out of all groups that its source lies in and into those of its target."""
     label = ", ".join("×".join(map(str, s)) or "1" for s in source.shapes[:2])
     label += ", …" if len(source.shapes) > 2 else ""
@@ -248,16 +252,16 @@ def _link(source: Call, target: Call, links: dict[Call, dict[Link, None]]) -> No
     links.setdefault(common, {})[Link(a, b, source, label if a is source else "")] = None
 
 
-def _parents(call: Call) -> list[Call]:
+def _parents(call: CallTreeNode) -> list[CallTreeNode]:
     return [] if call.parent is None else [call.parent, *_parents(call.parent)]
 
 
-def _nest(call: Call, links: dict[Call, dict[Link, None]], level: int) -> Nest:
+def _nest(call: CallTreeNode, links: dict[CallTreeNode, dict[Link, None]], level: int) -> BoxLayers:
     boxes = {c: _group(c, links, level) if c.calls else _box(c) for c in call.calls}
-    return Nest(boxes, list(links.get(call, ())), GAP, framed=level > 0)
+    return BoxLayers(boxes, list(links.get(call, ())), GAP, framed=level > 0)
 
 
-def _name(call: Call) -> str:
+def _name(call: CallTreeNode) -> str:
     """The name of a module from where it is called, of several with the last one's."""
     prefix = f"{call.parent.name}." if call.parent is not None and call.parent.name else ""
     name = call.name.removeprefix(prefix)
@@ -271,20 +275,20 @@ def _type(type_: str, count: int) -> str:
     return type_ if count == 1 else f"{type_} × {count}"
 
 
-def _group(call: Call, links: dict[Call, dict[Link, None]], level: int) -> Group:
+def _group(call: CallTreeNode, links: dict[CallTreeNode, dict[Link, None]], level: int) -> BoxGroup:
     nest = _nest(call, links, level + 1)
     title = [
         f"{_name(call)}: {_type(call.type, call.count)}",
         _counted(call.parameters) + _each(call),
     ]
-    return Group(nest, title, FRAMES[level % 2], note=_note(call.module))
+    return BoxGroup(nest, title, FRAMES[level % 2], note=_note(call.module))
 
 
-def _each(call: Call) -> str:
+def _each(call: CallTreeNode) -> str:
     return " each" if call.count > 1 else ""
 
 
-def _box(call: Call) -> Box:
+def _box(call: CallTreeNode) -> Box:
     if call.kind in (INPUT, OUTPUT):
         text = [call.name]
         size = max(wide(call.name, BOLD) + 2 * PAD, 44), 26.0
@@ -292,8 +296,8 @@ def _box(call: Call) -> Box:
         return Box(text, "result" if result else "input", size, 13, "w" if result else "")
     if call.kind == OP:
         names = call.name.split(", ")
-        if len(names) > MOST:
-            names = [*names[: MOST - 2], f"… {len(names) - MOST + 1} more …", names[-1]]
+        if len(names) > MAX_NAMES:
+            names = [*names[: MAX_NAMES - 2], f"… {len(names) - MAX_NAMES + 1} more …", names[-1]]
         names = [SIGNS.get(n, n) for n in names]
         joined = ", ".join(names)
         text = [joined] if len(joined) < 30 else names

@@ -24,7 +24,7 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import MOVEMENT, Op, no_flops
 from pyframe.nn.modules.module import Evaluation, Module
-from pyframe.ops.api.vmap import Batch
+from pyframe.ops.api.vmap import VmapLevel
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves, map_parts, named, tree_map
 
@@ -38,15 +38,19 @@ _FUNCTIONS = tuple(
 )  # fmt: skip
 
 
-class Call:
+class CallTreeNode:
     """A call of a module or of a function, an input of the net or an output."""
 
-    def __init__(self, kind: str, name: str, parent: Call | None, module: Any = None) -> None:
+    def __init__(
+        self, kind: str, name: str, parent: CallTreeNode | None, module: Any = None
+    ) -> None:
         self.kind, self.name, self.parent, self.module = kind, name, parent, module
-        self.calls: list[Call] = []  # within it, in their order; none: it is a box of its own
-        self.sources: list[Call] = []  # whose results it takes; only boxes have some
+        self.calls: list[
+            CallTreeNode
+        ] = []  # within it, in their order; none: it is a box of its own
+        self.sources: list[CallTreeNode] = []  # whose results it takes; only boxes have some
         self.shapes: list[tuple[int, ...]] = []  # of its results
-        self.inside: Call | None = None  # the box that it turned out to be a part of
+        self.inside: CallTreeNode | None = None  # the box that it turned out to be a part of
         self.count, self.last = 1, name  # calls that it stands for, and the name of the last
 
     def __repr__(self) -> str:
@@ -71,7 +75,7 @@ class Call:
             return (*self.parent.path, self.name)
         return (OUTPUT,) if self.name == OUTPUT == self.kind else (self.kind, self.name)
 
-    def boxes(self) -> Iterator[Call]:
+    def boxes(self) -> Iterator[CallTreeNode]:
         """The calls that nothing lies in, in their order."""
         for call in self.calls:
             if call.calls:
@@ -79,15 +83,15 @@ class Call:
             else:
                 yield call
 
-    def users(self) -> dict[Call, list[Call]]:
+    def users(self) -> dict[CallTreeNode, list[CallTreeNode]]:
         """The boxes in it that take the results of a call."""
-        found: dict[Call, list[Call]] = {}
+        found: dict[CallTreeNode, list[CallTreeNode]] = {}
         for box in self.boxes():
             for source in box.sources:
                 found.setdefault(source, []).append(box)
         return found
 
-    def take(self, source: Call) -> None:
+    def take(self, source: CallTreeNode) -> None:
         """Note where something that it reads comes from."""
         while source.inside is not None:
             source = source.inside
@@ -95,7 +99,7 @@ class Call:
             self.sources.append(source)
 
 
-class Watch(Batch):
+class Watch(VmapLevel):
     """Sees every op of a thread and every write, and lets them run as they would: calls
     `tracer.op(op, inputs, out)` and `tracer.write(x, value)`."""
 
@@ -122,23 +126,23 @@ class Watch(Batch):
 
 
 class _Tracer:
-    def __init__(self, root: Call, names: dict[int, str]) -> None:
+    def __init__(self, root: CallTreeNode, names: dict[int, str]) -> None:
         self.names = names
         self.stack = [root]
         # where the values of a memory come from, and of tensors that are a view of it or it again
-        self.memory: WeakKeyDictionary[Any, tuple[Call, ...]] = WeakKeyDictionary()
-        self.views: dict[int, tuple[Tensor, int, tuple[Call, ...]]] = {}
-        self.function: tuple[Any, Call] | None = None  # that runs, by its frame
+        self.memory: WeakKeyDictionary[Any, tuple[CallTreeNode, ...]] = WeakKeyDictionary()
+        self.views: dict[int, tuple[Tensor, int, tuple[CallTreeNode, ...]]] = {}
+        self.function: tuple[Any, CallTreeNode] | None = None  # that runs, by its frame
 
     # --- where values come from
 
-    def of(self, x: Tensor) -> tuple[Call, ...]:
+    def of(self, x: Tensor) -> tuple[CallTreeNode, ...]:
         view = self.views.get(id(x))
         if view is not None and view[1] == x._storage.writes:
             return view[2]
         return self.memory.get(x._storage, ())
 
-    def give(self, x: Tensor, sources: tuple[Call, ...]) -> None:
+    def give(self, x: Tensor, sources: tuple[CallTreeNode, ...]) -> None:
         if x._view_chain or x._storage in self.memory:
             self.views[id(x)] = x, x._storage.writes, sources
         else:
@@ -156,7 +160,7 @@ class _Tracer:
             self.give(out, tuple(found))  # views, slices and copies are no boxes
             return
         if self.function is None or self.function[0] is not frame:
-            call = Call(OP, _name(frame, op.name), self.stack[-1])
+            call = CallTreeNode(OP, _name(frame, op.name), self.stack[-1])
             self.stack[-1].calls.append(call)
             self.function = frame, call
         call = self.function[1]
@@ -176,7 +180,7 @@ class _Tracer:
             self.function[1].shapes = [tuple(x.shape)]
 
     def begin(self, module: Module, args: Any, kwargs: Any) -> None:
-        call = Call(MODULE, self.names[id(module)], self.stack[-1], module)
+        call = CallTreeNode(MODULE, self.names[id(module)], self.stack[-1], module)
         self.stack[-1].calls.append(call)
         self.stack.append(call)
         for x in leaves((args, kwargs)):
@@ -207,7 +211,7 @@ class _Tracer:
         return out if isinstance(out, Tensor) else None
 
 
-def _join(call: Call) -> None:
+def _join(call: CallTreeNode) -> None:
     """Let functions that hand their result to one function alone be one call with it."""
     users = call.users()
     for c in reversed([c for c in call.calls if c.kind == OP]):
@@ -306,7 +310,7 @@ def _labelled(tree: Any) -> Iterator[tuple[str, Tensor]]:
     return ((name, x) for name, x in named(tree) if isinstance(x, Tensor))
 
 
-def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
+def trace(model: Any, inputs: Any, what: str = "trace") -> CallTreeNode:
     """The call of a net (or of a Model's) on inputs, with all calls that lie in it.
 
     `inputs` is a tensor or array, a tuple of them, a dict by names, or the shape of one sample.
@@ -315,11 +319,11 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
     net = net_of(what, model)
     args, kwargs = _arguments(net, inputs)
     names = {id(m): n for n, m in net.named_modules()}
-    whole = Call(MODULE, "", None, net)
+    whole = CallTreeNode(MODULE, "", None, net)
     tracer = _Tracer(whole, names)
     given = inspect.signature(net.forward).bind(*args, **kwargs).arguments
     for name, x in _labelled(dict(given)):
-        call = Call(INPUT, name, whole)
+        call = CallTreeNode(INPUT, name, whole)
         call.shapes.append(tuple(x.shape))
         whole.calls.append(call)
         tracer.views[id(x)] = x, x._storage.writes, (call,)
@@ -333,7 +337,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
         outer.name = outer.name or type(net).__name__
         whole.calls.append(outer)
     for name, x in _labelled(out):
-        call = Call(OUTPUT, name or OUTPUT, whole)
+        call = CallTreeNode(OUTPUT, name or OUTPUT, whole)
         call.shapes.append(tuple(x.shape))
         for source in tracer.of(x):
             call.take(source)
@@ -342,9 +346,9 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
     return whole
 
 
-def _prune(whole: Call) -> None:
+def _prune(whole: CallTreeNode) -> None:
     """Leave out functions whose results go nowhere: what they gave was looked at."""
-    used: set[Call] = set()
+    used: set[CallTreeNode] = set()
     for box in reversed(list(whole.boxes())):
         if box.kind == OP and box not in used:
             box.parent.calls.remove(box)  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ SWEEPS = 12
 THIN = 10.0  # pixels that a line takes where it passes a layer
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """The middle of each box, and the points of each edge, downwards."""
 
     centres: list[Point]
@@ -29,11 +29,11 @@ class Layout(NamedTuple):
 def arrange(
     sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], gap: tuple[float, float],
     first: Collection[int] = (), last: Collection[int] = (),
-) -> Layout:  # fmt: skip
+) -> GraphLayout:  # fmt: skip
     """Boxes of `sizes` in layers by their longest path, `gap` apart; those of `first` and `last`
     are kept at the top and at the bottom."""
     if not sizes:
-        return Layout([], [], 0, 0)
+        return GraphLayout([], [], 0, 0)
     return _Arranged(sizes, edges, gap, first, last).layout()
 
 
@@ -76,7 +76,7 @@ class _Arranged:
         self.below[a].append((b, -shift))
         self.above[b].append((a, shift))
 
-    def layout(self) -> Layout:
+    def layout(self) -> GraphLayout:
         self.order()
         self.align()
         y, at = 0.0, []
@@ -103,7 +103,7 @@ class _Arranged:
             points.append((into, ends[1]))
             routes.append(points)
         centres = list(zip(x[: self.boxes], middle[: self.boxes], strict=True))
-        return Layout(centres, routes, right - left, at[-1][1])
+        return GraphLayout(centres, routes, right - left, at[-1][1])
 
     def order(self) -> None:
         """Order each layer by the mean place of its neighbours, up and down; the best wins."""

@@ -1,4 +1,4 @@
-"""SVG pictures of boxes and the lines between them; boxes may hold boxes (see `Nest`)."""
+"""SVG pictures of boxes and the lines between them; boxes may hold boxes (see `BoxLayers`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Box:
         return "\n".join(out)
 
 
-class Nest:
+class BoxLayers:
     """Boxes in layers with the lines between them, and from and to what is outside."""
 
     def __init__(
@@ -109,13 +109,13 @@ class Nest:
         return "\n".join(out)
 
 
-class Group:
+class BoxGroup:
     """A frame around a nest, with a title on its left or on top: the first line of it is bold."""
 
     holds = True
 
     def __init__(
-        self, nest: Nest, title: Sequence[str], colors: tuple[str, str], beside: bool = False,
+        self, nest: BoxLayers, title: Sequence[str], colors: tuple[str, str], beside: bool = False,
         radius: float = 10, note: str = "",
     ) -> None:  # fmt: skip
         self.nest, self.title, self.colors = nest, title, colors

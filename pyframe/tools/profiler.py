@@ -19,7 +19,7 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import device as Device, flush, opened_gpus
 from pyframe.core.op import MOVEMENT, REGISTRY
-from pyframe.core.trace import recording
+from pyframe.core.trace import lazy_policy
 from pyframe.core.words import columns
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
@@ -185,12 +185,12 @@ class profile:  # noqa: N801  (PyTorch's name)
         flush()
         profile._active = self
         self.began = time.perf_counter_ns()
-        self._patch(recording, "least", math.inf)  # each op of the CPU by itself
+        self._patch(lazy_policy, "least", math.inf)  # each op of the CPU by itself
         self._patch(_dispatch, "_quiet", _Timed(self, _dispatch._quiet))
-        from pyframe.codegen.numpy.plan import Plan
+        from pyframe.codegen.numpy.plan import CpuPlan
 
-        run = Plan.run
-        self._patch(Plan, "run", lambda plan, values=(): self._plan(run, plan, values))
+        run = CpuPlan.run
+        self._patch(CpuPlan, "run", lambda plan, values=(): self._plan(run, plan, values))
         gpu = gpu_backend()
         replay = gpu.run
         self._patch(gpu, "run", lambda backend, *args: self._gpu(replay, backend, *args))

@@ -104,8 +104,8 @@ def install() -> None:
                 f"pyframe.torch.install: {name} was imported before; call install() first, or run "
                 "the program as python -m pyframe.torch script.py"
             )
-    if not any(isinstance(f, _Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(f, _TorchAliasFinder) for f in sys.meta_path):
+        sys.meta_path.insert(0, _TorchAliasFinder())
     # programs print shapes, dtypes and devices, and look at the texts
     dtype.home = pyframe.device.home = "torch"
     generator.install()
@@ -203,7 +203,7 @@ def _missing(module: Alias, name: str) -> str:
     )
 
 
-class _Finder:
+class _TorchAliasFinder:
     """Finds the modules of PyTorch's names."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

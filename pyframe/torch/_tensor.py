@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.tensor import Tensor as Tensor
-from pyframe.tensor.copying import handle
+from pyframe.tensor.copying import leaf_alias
 
 
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     made = func(*args)
     if type(made) is not new_type:
-        made = handle(new_type, made, made.requires_grad)
+        made = leaf_alias(new_type, made, made.requires_grad)
     if hasattr(new_type, "__setstate__"):
         made.__setstate__(state)
     else:

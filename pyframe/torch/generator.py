@@ -15,8 +15,8 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import cpu
-from pyframe.core.dispatch import computes_now
-from pyframe.core.modes import mode, unlike
+from pyframe.core.dispatch import is_eager
+from pyframe.core.modes import mark_uncacheable, mode
 from pyframe.ops.random import draws
 from pyframe.tensor import Tensor, from_host, upload
 
@@ -124,9 +124,9 @@ class Generator(draws.Generator):
         return a, b, c, d
 
     def _tell(self) -> None:
-        unlike()
+        mark_uncacheable()
         if mode.capture is not None:
-            mode.capture.drawn_on_host()
+            mode.capture.on_host_random()
 
     def drawn(self, how: str, device: Any, *args: Any) -> Any:
         """What the method of the name `how` draws; None where numbers are not drawn at once.
@@ -140,8 +140,8 @@ class Generator(draws.Generator):
             if args and getattr(args[0], "is_meta", False):
                 return True  # there is nothing to fill
             self._tell()
-        elif computes_now(device):
-            unlike()
+        elif is_eager(device):
+            mark_uncacheable()
         else:
             return None
         with draws._alone():

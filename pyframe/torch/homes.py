@@ -19,7 +19,7 @@ from pyframe.io import pt
 from pyframe.nn.modules.rnn import RNNBase
 from pyframe.nn.parameter import Parameter
 from pyframe.tensor import Tensor
-from pyframe.tensor.copying import handle
+from pyframe.tensor.copying import leaf_alias
 from pyframe.tensor.memory_format import layout
 from pyframe.torch._tensor import _rebuild_from_type_v2
 from pyframe.torch._utils import _rebuild_parameter, _rebuild_tensor_v2
@@ -110,17 +110,17 @@ def _reduce_tensor(self: Tensor, protocol: Any) -> Any:
     """The memory, which tensors that share it have in common, and how a tensor lies in it."""
     kind = type(self)
     if self.__dict__ or kind not in (Tensor, Parameter):
-        plain = handle(Parameter if kind is Parameter else Tensor, self, self.requires_grad)
+        plain = leaf_alias(Parameter if kind is Parameter else Tensor, self, self.requires_grad)
         made = _reduce_tensor(plain, protocol)
         return _rebuild_from_type_v2, (made[0], kind, made[1], self.__dict__)
     hooks: dict[str, Any] = OrderedDict()
-    x = handle(Tensor, self, False)
+    x = leaf_alias(Tensor, self, False)
     if kind is Parameter:
         return _rebuild_parameter, (x, self.requires_grad, hooks)
     memory = x._storage.node
     apart = isinstance(memory.data, np.ndarray) and not memory.data.flags.c_contiguous
     if apart or memory.dtype is not x.dtype or x.dtype in pt._LATE:
-        return _load_from_bytes, (_saved(handle(Tensor, self, self.requires_grad)),)
+        return _load_from_bytes, (_saved(leaf_alias(Tensor, self, self.requires_grad)),)
     where = x.storage_offset(), tuple(x.shape), tuple(x.stride())
     return _rebuild_tensor_v2, (x._storage, *where, self.requires_grad, hooks)
 

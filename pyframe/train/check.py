@@ -17,7 +17,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.core import module_of
-from pyframe.core.words import near, plural, told
+from pyframe.core.words import did_you_mean, join_parts, plural
 from pyframe.metrics import Metric
 from pyframe.train.callbacks.base import Callback, LambdaCallback
 from pyframe.train.labels import labels as labels
@@ -198,7 +198,7 @@ def _not_a_net(value: Any) -> None:
         fix = "of a list of layers make nn.Sequential(*layers)"
     got = f"{kind.__module__}.{kind.__name__}" if kind.__name__ in dir(nn) else kind.__name__
     got = f"the class {value.__name__}" if isinstance(value, type) else got
-    raise TypeError(told(f"Model: net must be an nn.Module, got {got}", fix))
+    raise TypeError(join_parts(f"Model: net must be an nn.Module, got {got}", fix))
 
 
 def optimizes(optimizer: Any, net: nn.Module, loss: Any) -> None:
@@ -284,17 +284,17 @@ def options(what: str, twin: Callable[..., Any], given: Mapping[str, Any]) -> No
     wrong = [name for name in given if name not in known]
     if wrong:
         names = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
-        fix = near(wrong[0], [*names, *(n for n in ("epochs",) if n in known)])
+        fix = did_you_mean(wrong[0], [*names, *(n for n in ("epochs",) if n in known)])
         if wrong[0] in _OPTIONS and what == "fit":
             fix = f"here it is {_OPTIONS[wrong[0]]}"
         there = f"expected {', '.join(names)}"
-        raise TypeError(told(f"{what}: unexpected option {wrong[0]!r}", there, fix))
+        raise TypeError(join_parts(f"{what}: unexpected option {wrong[0]!r}", there, fix))
 
 
 def no_member(model: Any, name: str) -> AttributeError:
     """The error of an attribute that a Model does not have."""
     lacks = f"{type(model).__name__!r} object has no attribute {name!r}"
-    return AttributeError(told(lacks, _MEMBERS.get(name, "")))
+    return AttributeError(join_parts(lacks, _MEMBERS.get(name, "")))
 
 
 def steps(cls: type, base: type) -> None:
@@ -382,10 +382,10 @@ def _called(callback: Callback) -> None:
         if name.startswith("on_") and name not in LambdaCallback.EVENTS:
             here = next((h for other, h in _EVENTS.items() if re.fullmatch(other, name)), "")
             raise TypeError(
-                told(
+                join_parts(
                     f"fit: {kind} has {name}, which is never called",
                     f"expected {', '.join(LambdaCallback.EVENTS)}",
-                    f"here it is {here}" if here else near(name, LambdaCallback.EVENTS),
+                    f"here it is {here}" if here else did_you_mean(name, LambdaCallback.EVENTS),
                 )
             )
 
@@ -447,7 +447,7 @@ def fit_options(
         count("fit", "patience", patience, 1)
     quantity("fit", monitor, mode)
     if monitor is not None and known and monitor not in known:
-        fix = near(monitor, known)
+        fix = did_you_mean(monitor, known)
         if monitor.startswith("val_") and monitor.removeprefix("val_") in known:
             fix = "quantities of validation need validation_data"
         raise no_quantity("fit", monitor, known, fix)
@@ -863,14 +863,14 @@ def plateaus(name: str, higher: bool | None, schedulers: Sequence[Any]) -> None:
 def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueError:
     """The error of a name that the logs don't have."""
     there = f"expected one of {', '.join(map(repr, known))}"
-    return ValueError(told(f"{what}: there is no {name!r} to monitor", there, fix))
+    return ValueError(join_parts(f"{what}: there is no {name!r} to monitor", there, fix))
 
 
 def monitored(name: str, found: Mapping[str, float]) -> float:
     """A number of the logs; ValueError lists the known."""
     if name not in found:
         there = f"there is no {name!r} in the logs; they have {', '.join(map(repr, found))}"
-        raise ValueError(told(f"ReduceLROnPlateau: {there}", near(name, found)))
+        raise ValueError(join_parts(f"ReduceLROnPlateau: {there}", did_you_mean(name, found)))
     return found[name]
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FORMAT = 3  # 1 counted epochs from 0, and 2 divided all losses by samples
 SECONDS = 300  # between checkpoints within an epoch, at least
-KEPT = 2  # of a folder that fit goes on from: one may be damaged
+CHECKPOINTS_KEPT = 2  # of a folder that fit goes on from: one may be damaged
 _NAME = re.compile(r"step-(\d{8,})\.pt")
 
 
@@ -323,6 +323,6 @@ class Resume(Callback):
         await write(model, path)
         self.due = time.monotonic() + SECONDS
         mine = sorted(p for p in self.path.iterdir() if _NAME.fullmatch(p.name))
-        for old in mine[:-KEPT]:
+        for old in mine[:-CHECKPOINTS_KEPT]:
             with contextlib.suppress(PermissionError):  # Windows keeps what is open: the next time
                 old.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from pyframe.train.callbacks import Callback, History
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
 from pyframe.train.recovery import LoopPosition, Recovery
-from pyframe.train.steps import StepOptions, Steps, numbers
+from pyframe.train.steps import CompiledSteps, StepOptions, numbers
 from pyframe.train.words import listed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class FitLoop:
         self.monitor = monitor or ("val_loss" if validation is not None else "loss")
         self.history = History()
         self.group = 0  # batches that wait for their update
-        self.taken: Steps | None = None  # the steps that run
+        self.taken: CompiledSteps | None = None  # the steps that run
         self.batches: int | None = None  # of the first epoch
         self.ended = False  # whether the epoch did: what is kept now goes on with the next one
         self.lost = False  # whether the loss was not finite
@@ -138,7 +138,7 @@ class FitLoop:
                 model._loop = None
         return self.history
 
-    async def _train(self, taken: Steps, at: LoopPosition) -> None:
+    async def _train(self, taken: CompiledSteps, at: LoopPosition) -> None:
         model, safe, loader = self.model, self.safe, self.loader
         x: Any = None
         run = taken.compiled if self.compile else taken.step

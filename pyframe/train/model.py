@@ -24,12 +24,12 @@ from pyframe.train.callbacks import Callback, History
 from pyframe.train.loop import FitLoop, training_mode
 from pyframe.train.losses import Divisor, divided
 from pyframe.train.recovery import MARK, Recovery, puts_back
-from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
+from pyframe.train.steps import PLAIN, CompiledSteps, StepOptions, numbers, parameters_of
 from pyframe.train.words import listed, name_of
 
 Loss = Callable[..., pf.Tensor]
 
-TINY = 1e-20
+SMALLEST_WEIGHT = 1e-20
 _ITS_OWN = ("_now", "_loop", "_safe", "_own", "_free")  # which copies don't share
 
 
@@ -40,7 +40,8 @@ class _Now(threading.local):
         self.begin()
 
     def begin(
-        self, steps: Steps | None = None, count: int = 1, first: bool = True, last: bool = True,
+        self, steps: CompiledSteps | None = None, count: int = 1, first: bool = True,
+        last: bool = True,
         whole: int | None = None,
     ) -> None:  # fmt: skip
         """Another step of so many samples begins."""
@@ -125,8 +126,13 @@ class Model:
         self._now = _Now()
         self._loop: FitLoop | None = None  # the fit that runs
         self._safe: Recovery | None = None  # the copies of the last fit
-        self._own: weakref.ref[Steps] | None = None  # those that count with the user's metrics
-        self._free: dict[str, list[Steps]] = {"train": [], "test": []}  # that nobody uses now
+        self._own: weakref.ref[CompiledSteps] | None = (
+            None  # those that count with the user's metrics
+        )
+        self._free: dict[str, list[CompiledSteps]] = {
+            "train": [],
+            "test": [],
+        }  # that nobody uses now
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k not in _ITS_OWN}
@@ -388,7 +394,11 @@ class Model:
         if by is not None and now.whole and options.processes is not None:
             size = size * now.whole / (now.count * options.processes.size)
         if by is not None:  # a penalty beside a loss that has nothing to learn counts
-            by = by.clamp_min(TINY) if isinstance(by, pf.Tensor) else max(by, TINY)
+            by = (
+                by.clamp_min(SMALLEST_WEIGHT)
+                if isinstance(by, pf.Tensor)
+                else max(by, SMALLEST_WEIGHT)
+            )
         factor: Any = 1.0 if by is None else by
         if now.whole == 0:  # the batch is the first process's to count
             factor, by = 0.0, None if by is None else by * 0.0
@@ -518,7 +528,7 @@ class Model:
         ready = (x, y) if w is None else (x, y, _data.to_device(what, w, device, dtype))
         return ready, _data.count(what, x)
 
-    def _take_steps(self, kind: str, options: StepOptions = PLAIN) -> Steps:
+    def _take_steps(self, kind: str, options: StepOptions = PLAIN) -> CompiledSteps:
         """Steps that nobody else uses until they are given back: what runs beside has others."""
         trained = [[id(p) for p in parameters_of(o)] for o in self.optimizers]
         key: tuple[Any, ...] = (
@@ -532,7 +542,7 @@ class Model:
             steps = None
         if steps is None or steps.key != key:
             own = kind == "test" and (self._own is None or self._own() is None)
-            steps = Steps(self, kind, key, options, own)
+            steps = CompiledSteps(self, kind, key, options, own)
             if own:  # whoever evaluates beside it counts with copies
                 self._own = weakref.ref(steps)
         steps.start()

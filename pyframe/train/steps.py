@@ -1,7 +1,7 @@
 """What fit and evaluate do with one batch, captured by pf.compile, and the means of what it gives.
 
-A `Steps` belongs to one user at a time, so that an evaluation beside a fit has sums and metrics of
-its own. All it counts stays on the device until `begin` asks for it.
+A `CompiledSteps` belongs to one user at a time, so that an evaluation beside a fit has sums and
+metrics of its own. All it counts stays on the device until `begin` asks for it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StepOptions:
 PLAIN = StepOptions()
 
 
-class Steps:
+class CompiledSteps:
     """A captured step, and what it sums up over the steps of an epoch.
 
     `key` tells of what it is made: it is kept for as long as it is of the same things.

@@ -20,7 +20,7 @@ from pyframe.train.words import seen
 HEAD = ("layer", "output", "parameters", "FLOPs")
 
 
-class Layer(NamedTuple):
+class SummaryRow(NamedTuple):
     """A row of a Summary."""
 
     name: str  # as in the state_dict; "" is the net itself
@@ -49,7 +49,7 @@ class Layer(NamedTuple):
 class Summary(str):
     """The table as text, which notebooks show as one; its numbers are attributes."""
 
-    layers: list[Layer]
+    layers: list[SummaryRow]
     parameters: int  # each counted once
     trained: int
     bytes: int  # of the parameters
@@ -60,7 +60,7 @@ class Summary(str):
     _foot: list[str]
 
     def __new__(
-        cls, layers: list[Layer], net: nn.Module, flops: int | None, activations: int | None
+        cls, layers: list[SummaryRow], net: nn.Module, flops: int | None, activations: int | None
     ) -> Self:
         """From the layers, the net and what a sample costs."""
         params = [p for p in net.parameters() if not is_lazy(p)]
@@ -228,7 +228,7 @@ def _run(net: nn.Module, inputs: Any) -> _Costs:
     return costs
 
 
-def _layers(net: nn.Module, calls: Mapping[int, _Call], samples: int = 1) -> Iterator[Layer]:
+def _layers(net: nn.Module, calls: Mapping[int, _Call], samples: int = 1) -> Iterator[SummaryRow]:
     known: set[int] = set()
     for name, m in net.named_modules():
         call = calls.get(id(m)) or _Call()
@@ -238,7 +238,7 @@ def _layers(net: nn.Module, calls: Mapping[int, _Call], samples: int = 1) -> Ite
         new = [p for p in own if id(p) not in known and not is_lazy(p)]
         shares = any(id(p) in known for p in own)
         known.update(map(id, own))
-        yield Layer(
+        yield SummaryRow(
             name, type(m).__name__, call.output, sum(p.numel() for p in new),
             sum(p.numel() for p in new if p.requires_grad), round(call.flops / samples),
             call.count, shares,

@@ -9,7 +9,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.core.extras import is_pil
-from pyframe.core.words import told
+from pyframe.core.words import join_parts
 
 
 def is_pandas(value: Any) -> bool:
@@ -62,11 +62,11 @@ def must(
     what: str, rule: str, value: Any, *fixes: str, error: type[Exception] = TypeError
 ) -> Exception:
     """The error of what must be or give something else."""
-    return error(told(f"{what} must {rule}, got {seen(value)}", *fixes))
+    return error(join_parts(f"{what} must {rule}, got {seen(value)}", *fixes))
 
 
 def expected(
     what: str, rule: str, value: Any, *fixes: str, error: type[Exception] = TypeError
 ) -> Exception:
     """The error of a value in the place of another one."""
-    return error(told(f"{what}: expected {rule}, got {seen(value)}", *fixes))
+    return error(join_parts(f"{what}: expected {rule}, got {seen(value)}", *fixes))

@@ -13,10 +13,10 @@ from typing import Any
 
 from pyframe.autograd import backward
 from pyframe.autograd.function import Function
-from pyframe.autograd.graph import Walk, saved_tensors_hooks
-from pyframe.core.grad_node import Packed
+from pyframe.autograd.graph import BackwardTask, saved_tensors_hooks
+from pyframe.core.grad_node import PackedSavedTensor
 from pyframe.core.modes import enable_grad, mode
-from pyframe.ops.api.autocast import Casting, as_in
+from pyframe.ops.api.autocast import AutocastState, as_in
 from pyframe.ops.math.elementwise import where
 from pyframe.ops.random.draws import RandomState
 from pyframe.tensor import Tensor
@@ -32,7 +32,7 @@ class CheckpointError(RuntimeError):
 
 
 @contextlib.contextmanager
-def _again(state: RandomState | None, casting: Casting | None) -> Iterator[None]:
+def _again(state: RandomState | None, casting: AutocastState | None) -> Iterator[None]:
     """With autocast as it was, and the random numbers that followed `state`; those drawn meanwhile
     do not count."""
     with as_in(casting):
@@ -85,7 +85,7 @@ def checkpoint(
         with contexts[0]:
             return function(*args, **kwargs)
     early = early_stop if _early_stop is None else _early_stop
-    frame = _Frame(
+    frame = _RecomputeFrame(
         function, args, kwargs, contexts[1], preserve_rng_state, determinism_check == "default",
         early,
     )  # fmt: skip
@@ -136,7 +136,7 @@ class _Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        if Walk.current().useful is not None:
+        if BackwardTask.current().useful is not None:
             raise RuntimeError(
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(). Use checkpoint(use_reentrant=False)."
@@ -166,7 +166,7 @@ class _Reentrant(Function):
 def _later(x: Tensor, after: Tensor | None) -> Tensor:
     """`x`, where work is recorded as what is there once `after` is: else what is computed of it
     again would be found to be what forward has computed, and be kept from there on."""
-    recorded = mode.capture is not None or x.device.always_lazy
+    recorded = mode.capture is not None or x.device.is_lazy
     if after is None or not recorded or not x.is_floating_point() or not x.numel():
         return x
     one = after.detach().reshape(-1)[:1]
@@ -187,7 +187,7 @@ class _Holder:
         self.value: Tensor | None = None
 
 
-class _Frame:
+class _RecomputeFrame:
     """A call whose saved tensors are Holders that computing it again fills."""
 
     def __init__(
@@ -197,11 +197,11 @@ class _Frame:
         self.function, self.context, self.check, self.early = function, context, check, early
         tensors = leaves((args, kwargs))
         self.state = RandomState() if preserve else None
-        self.casting: Casting | None = mode.autocast
+        self.casting: AutocastState | None = mode.autocast
         # arguments are saved tensors too: of a checkpoint around this one, if there is one
         hooks = mode.saved_hooks[-1] if mode.saved_hooks else None
         self.kept: list[tuple[Any, bool]] = [
-            (x if hooks is None else Packed(x, lambda y: y, *hooks), x.requires_grad)
+            (x if hooks is None else PackedSavedTensor(x, lambda y: y, *hooks), x.requires_grad)
             for x in tensors
         ]
         stand_in = Tensor()
@@ -260,9 +260,9 @@ class _Frame:
     @staticmethod
     def argument(x: Any, needs_grad: bool) -> Tensor:
         """An argument as it was, without history."""
-        walk = Walk.latest()
+        walk = BackwardTask.latest()
         after = None if walk is None else walk.grad  # before `get`, which may fill another frame
-        if type(x) is Packed:
+        if type(x) is PackedSavedTensor:
             x, packed = x.get(), x
             packed.found = None
         out: Tensor = _later(x.detach(), after)

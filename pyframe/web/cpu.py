@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, Addr
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import UnsupportedKernelError
-from pyframe.codegen.numpy.memory import Registers, Shape, address
-from pyframe.codegen.numpy.plan import PARAM, Plan
-from pyframe.codegen.wasm.encoder import Module, section
+from pyframe.codegen.numpy.memory import ScratchPool, Shape, address
+from pyframe.codegen.numpy.plan import PARAM, CpuPlan
+from pyframe.codegen.wasm.encoder import WasmModule, section
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import add_routines, routine
 from pyframe.codegen.wasm.module import module, starts
-from pyframe.codegen.wasm.printer import Printed, printed
+from pyframe.codegen.wasm.printer import WasmKernel, printed
 from pyframe.core.dtypes import bfloat16, dtype as DType, int32, int64, uint16
 from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Reduce, Store
+from pyframe.graph.program import Apply, Expr, Kernel, Load, Program, Reduce, ScalarParam, Store
 from pyframe.web.windows import with_convolutions
 
 # Bases of a word, beside the number of a slot: the memory that all programs share for what holds
@@ -41,8 +41,8 @@ class CpuCode:
     """What `add` was given, as one module."""
 
     def __init__(self) -> None:
-        self.functions: list[Printed] = []
-        self.numbers: dict[Printed, int] = {}
+        self.functions: list[WasmKernel] = []
+        self.numbers: dict[WasmKernel, int] = {}
         self.launches: list[Launch] = []
         self.words: list[tuple[int, int]] = []
         self.tables: list[np.ndarray] = []
@@ -54,7 +54,7 @@ class CpuCode:
         compiler, scratch = _Compiler(self), _Scratch()
         program = with_convolutions(program, zeros)
         kernels = [in_words(k) for k in program.kernels]
-        plan = Plan(replace(program, kernels=kernels, loaded={}), 1, compiler)
+        plan = CpuPlan(replace(program, kernels=kernels, loaded={}), 1, compiler)
         plan.registers = scratch
         plan.bind([None] * len(program.slots))
         if any(plan.code is None or f != plan.code.run for f, _ in plan.calls):  # NumPy's
@@ -82,7 +82,7 @@ class CpuCode:
             "params": [offset for offset, _ in program.params],
         }
 
-    def number(self, function: Printed) -> int:
+    def number(self, function: WasmKernel) -> int:
         """The number of a function."""
         found = self.numbers.setdefault(function, len(self.functions))
         if found == len(self.functions):
@@ -101,7 +101,7 @@ class CpuCode:
 
     def encode(self) -> bytes:
         """The module's bytes, with its sections."""
-        own = Module()
+        own = WasmModule()
         add_routines(own, False, {n.routine for n in self.launches if n.routine})
         code = module(self.functions, self.launches, own)
         words = np.array(self.words, np.int64).reshape(-1, 2).astype(np.uint32)
@@ -124,7 +124,7 @@ def _address(base: int, offset: int, number: int = 0) -> _Address:
     return made
 
 
-class _Block(NamedTuple):
+class _MemoryRange(NamedTuple):
     """Memory of a plan, and which memory of a page it stands for: bytes past a base."""
 
     start: int
@@ -133,18 +133,18 @@ class _Block(NamedTuple):
     offset: int
 
 
-def _blocks(plan: Plan, scratch: _Scratch, before: int) -> tuple[list[_Block], int]:
+def _blocks(plan: CpuPlan, scratch: _Scratch, before: int) -> tuple[list[_MemoryRange], int]:
     """Where the arrays of a plan lie, and how much shared memory it needs: so many bytes for
     routines, and what the plan has taken of its own."""
-    out = [_Block(address(a), a.nbytes, slot, 0) for slot, a in enumerate(plan.arrays)]
+    out = [_MemoryRange(address(a), a.nbytes, slot, 0) for slot, a in enumerate(plan.arrays)]
     end = -(-before // LINE) * LINE
     for some in scratch.pieces.values():
-        out += [_Block(address(a), a.nbytes, SHARED, end) for a in some]
+        out += [_MemoryRange(address(a), a.nbytes, SHARED, end) for a in some]
         end += -(-max(a.nbytes for a in some) // LINE) * LINE
     return out, end
 
 
-def _found(blocks: Sequence[_Block], at: int) -> tuple[int, int]:
+def _found(blocks: Sequence[_MemoryRange], at: int) -> tuple[int, int]:
     """An address of a plan as a base and the bytes past it."""
     for start, nbytes, base, offset in blocks:
         if start <= at < start + max(nbytes, 1):
@@ -152,7 +152,7 @@ def _found(blocks: Sequence[_Block], at: int) -> tuple[int, int]:
     raise AssertionError("a routine works on memory that is not the program's")
 
 
-def _based(blocks: Sequence[_Block], word: Any) -> tuple[int, int]:
+def _based(blocks: Sequence[_MemoryRange], word: Any) -> tuple[int, int]:
     """A word of a routine in the same form."""
     if not isinstance(word, _Address):
         return NUMBER, word & 0xFFFFFFFF
@@ -160,7 +160,7 @@ def _based(blocks: Sequence[_Block], word: Any) -> tuple[int, int]:
     return base, offset + word.offset
 
 
-class _Scratch(Registers):
+class _Scratch(ScratchPool):
     """Scratch memory, of which each piece that was asked for stays known."""
 
     def __init__(self) -> None:
@@ -197,8 +197,8 @@ class _Compiler:
         self.scratch = max(self.scratch, found.scratch)
         table = 0 if found.tables is None else self.code.table(found.tables)
 
-        def word(argument: int | At) -> int:
-            if not isinstance(argument, At):
+        def word(argument: int | Addr) -> int:
+            if not isinstance(argument, Addr):
                 return argument & 0xFFFFFFFF
             if argument.of == SCRATCH:
                 return _address(SHARED, argument.offset)
@@ -209,11 +209,11 @@ class _Compiler:
 
         return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
 
-    def printed(self, kernel: Kernel) -> Printed:
+    def printed(self, kernel: Kernel) -> WasmKernel:
         """See codegen/lanes/compiler.py."""
         return printed(lower(kernel, lambda types: LANES), False)
 
-    def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Any:
+    def load(self, functions: Sequence[WasmKernel], launches: Sequence[Launch]) -> Any:
         """Launches that nothing runs."""
         return _Code(functions, launches)
 
@@ -223,7 +223,7 @@ def _missing(name: str, dtypes: Sequence[Any]) -> str:
 
 
 class _Code:
-    def __init__(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> None:
+    def __init__(self, functions: Sequence[WasmKernel], launches: Sequence[Launch]) -> None:
         *self.starts, count = starts(functions, launches)
         self.table = np.zeros(count, np.uint64)
 
@@ -256,7 +256,7 @@ def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
     out: list[Any] = []
     at: list[int] = []
     for i in code:
-        known = isinstance(i, Load) or (isinstance(i, Param) and i.dtype is int64)
+        known = isinstance(i, Load) or (isinstance(i, ScalarParam) and i.dtype is int64)
         if known and (held := _HELD.get(i.dtype)):
             out += [i._replace(dtype=held), _turned(len(out), held, i.dtype)]
         elif isinstance(i, Apply):

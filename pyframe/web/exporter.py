@@ -48,7 +48,7 @@ from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
 from pyframe.train.loop import training_mode
-from pyframe.train.steps import PLAIN, Steps, counted
+from pyframe.train.steps import PLAIN, CompiledSteps, counted
 from pyframe.web import fitting
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.cpu import CpuCode
@@ -62,7 +62,7 @@ ELEMENT = "pyframe.js"
 CPU_CODE = "cpu.wasm"
 PYTHON = "python.js"  # what the element takes only for programs in Python
 FILE_BYTES = 32 << 20  # of state in a file, unless one tensor has more
-AT_ONCE = 256  # samples that a page predicts together, where their number may be any
+BATCH = 256  # samples that a page predicts together, where their number may be any
 ENGINE = {"source": None, "engine": "program"}  # of the spec: no text that could be edited
 
 
@@ -184,7 +184,9 @@ class _Job:
     beside: dict[str, bytes] = field(default_factory=dict)  # files that program.json doesn't name
     plan: dict[str, Any] = field(default_factory=dict)  # of what a page does with functions
     moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
-    steps: dict[str, Steps] = field(default_factory=dict)  # what is captured, by "train" and "test"
+    steps: dict[str, CompiledSteps] = field(
+        default_factory=dict
+    )  # what is captured, by "train" and "test"
     left_out: list[str] = field(default_factory=list)
     cpu: CpuCode | None = None  # of what was captured, if all of it runs there
 
@@ -266,7 +268,7 @@ class _Job:
     def _step(self, model: Model, kind: str) -> Callable[[pf.Tensor, pf.Tensor], None]:
         """What a batch is given to. It is kept from try to try, as it makes what it counts with."""
         if kind not in self.steps:
-            self.steps[kind] = Steps(model, kind, (), PLAIN, own=False)
+            self.steps[kind] = CompiledSteps(model, kind, (), PLAIN, own=False)
         self.steps[kind].start()  # a try that failed may have counted
         run = self.steps[kind].step
 
@@ -496,7 +498,7 @@ def _with_inputs(job: _Job, x: Any) -> None:
     if not x.ndim or not len(x):
         raise ValueError("export: sample= must be a batch: (samples, …)")
     job.inputs = x[0]
-    job.at_once = max(len(x), AT_ONCE) if dims else 0
+    job.at_once = max(len(x), BATCH) if dims else 0
     job.sizes |= {1} if dims else {1, len(x)}
 
 

@@ -53,8 +53,8 @@ def install(url: str, digest: str | None = None) -> None:
 
     `digest` has the file's `integrity`, unpacked too: another file is refused.
     """
-    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
-    sys.meta_path.append(_Finder(url, digest))
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _LazyArchiveFinder)]
+    sys.meta_path.append(_LazyArchiveFinder(url, digest))
 
 
 def find_torch() -> None:
@@ -73,7 +73,7 @@ class _Torch:
         return find_spec(fullname)
 
 
-class _Finder:
+class _LazyArchiveFinder:
     """Comes after all others: it is asked for what was not found."""
 
     def __init__(self, url: str, digest: str | None) -> None:

@@ -87,7 +87,7 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    return devices.by_hand(coroutine, twin)  # within Jupyter's own loop
+    return devices.run_sync(coroutine, twin)  # within Jupyter's own loop
 
 
 class Frame:
@@ -157,9 +157,9 @@ def _page(base: str, program: str, source: str | None, given: dict[str, Any]) ->
 def _served(path: Path, data: list[str], weights: Path | None) -> str:
     """The address of the page of a program, which a thread of this process serves."""
     from pyframe import serve
-    from pyframe.web.source import Program
+    from pyframe.web.source import PageProgram
 
-    program = Program(path, data, weights, serve.DATASETS)
+    program = PageProgram(path, data, weights, serve.DATASETS)
     key = path.resolve(), tuple(data), weights
     if key not in _servers:
         server = serve.Server("127.0.0.1", 0, program, framed_by=serve.NOTEBOOKS)

@@ -18,7 +18,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.core.sizes import LEAST
+from pyframe.core.sizes import MIN_SYMBOLIC_SIZE
 from pyframe.onnx import values
 from pyframe.onnx.files import Reader
 from pyframe.onnx.module import OnnxModule
@@ -133,7 +133,9 @@ class OnnxFile(File):
                     f"--shape {said} does not fit the input {name!r} of {_spelt(known)}: expected "
                     f"{len(shape)} sizes, as in {_spelt([n or 1 for n, _ in shape])}"
                 )
-            return [(max(int(m[1]), LEAST if m[2] else 1), bool(m[2])) for m in found if m]
+            return [
+                (max(int(m[1]), MIN_SYMBOLIC_SIZE if m[2] else 1), bool(m[2])) for m in found if m
+            ]
         if shape and shape[0][0] is None:
             shape[0] = 1, False
             shape = [(1 if k == known[0] and isinstance(k, str) else n, any_)
@@ -218,7 +220,7 @@ class OnnxFile(File):
             y = pf.zeros(*[n for d, n in enumerate(out.shape) if d != axis % out.ndim]).long()
             metrics = ["accuracy"] if out.ndim == 2 else []
         optimizer = OPTIMIZERS[self.optimizer](net.parameters(), self.lr)
-        return Model(net, _Loss(loss, kind, axis), optimizer, metrics=metrics), y
+        return Model(net, _OutputLoss(loss, kind, axis), optimizer, metrics=metrics), y
 
     def _data(self, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         assert self.data is not None
@@ -281,7 +283,7 @@ class _Net(OnnxModule):
         return {self.output_names[i]: found[i] for i in self.chosen}
 
 
-class _Loss(nn.Module):
+class _OutputLoss(nn.Module):
     """A loss of scores, or of what the file's last node made of them."""
 
     def __init__(self, name: str, kind: str, axis: int) -> None:

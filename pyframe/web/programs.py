@@ -24,15 +24,15 @@ from pyframe import nn
 from pyframe.backend.base import dispatches
 from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.executable import DeviceExecutable
-from pyframe.capture.lengths import Pattern, marked, named
-from pyframe.capture.origin import FILES, OURS
+from pyframe.capture.lengths import DynamicCapture, marked, named
+from pyframe.capture.origin import FILES, PACKAGE_DIR
 from pyframe.capture.packages import USER
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import dtype as DType, float16, from_storage, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
-from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, asking
+from pyframe.core.sizes import MIN_SYMBOLIC_SIZE, ShapeEnv, SymbolicSize, use_shape_guards
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops.math import elementwise as el
@@ -42,7 +42,7 @@ from pyframe.runtime.offline import OfflineExecutor, offline_device
 from pyframe.web.cpu import CpuCode
 
 VERSION = 2  # of the format
-TRIES = 3  # captures of a function that makes something when it is first called
+MAX_WARMUP_CAPTURES = 3  # captures of a function that makes something when it is first called
 
 
 class ExportError(RuntimeError):
@@ -63,7 +63,7 @@ class _UnreadyError(Exception):
     """The next call of a function finds something else, maybe what this one made."""
 
 
-class _State:
+class _PersistentTensor:
     """A tensor that stays between runs, and where it lies."""
 
     def __init__(self, number: int, storage: Storage, dtype: DType, shape: Any, data: Any) -> None:
@@ -91,7 +91,7 @@ class Exporter:
         self.left_out: list[str] = []
         self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
         self.kernels: dict[str, tuple[int, str]] = {}  # numbers and labels by WGSL
-        self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
+        self.states: dict[int, _PersistentTensor] = {}  # by the id of a storage, which they keep
         self.regions: dict[int, tuple[int, Any]] = {}  # by the id of a buffer: number, the buffer
         self.programs: dict[str, dict[str, Any]] = {}
         self.options: dict[str, float] = {}  # of optimizers, as far as programs ask for them
@@ -136,7 +136,7 @@ class Exporter:
         """The number of a tensor that stays."""
         found = self.states.get(id(storage))
         if found is None:
-            found = _State(len(self.states), storage, node.dtype, node.shape, data)
+            found = _PersistentTensor(len(self.states), storage, node.dtype, node.shape, data)
             self.states[id(storage)] = found
             self.executor.fixed.add(data.handle)
             if data.whole is not None:
@@ -264,16 +264,17 @@ class Exporter:
 
     def _pattern(
         self, name: str, compiled: CompiledFunction[Any, Any], args: list[pf.Tensor]
-    ) -> Pattern | None:
+    ) -> DynamicCapture | None:
         """The capture for many sizes, if dims are marked; ExportError where it is not for all that
         are."""
         wanted = marked(args)
         if not wanted:
             return None
         (family,) = compiled.families.values()
-        small = [p for p in sorted(wanted) if args[p[0]].shape[p[1]] < LEAST]
+        small = [p for p in sorted(wanted) if args[p[0]].shape[p[1]] < MIN_SYMBOLIC_SIZE]
         fixed = [f"{line} asks for its number" for p, line in family.fixed.items() if p in wanted]
-        why = [f"{named(p)} is {args[p[0]].shape[p[1]]} in the sample, expected {LEAST} or more"
+        why = [f"{named(p)} is {args[p[0]].shape[p[1]]} in the sample, expected "
+               f"{MIN_SYMBOLIC_SIZE} or more"
                for p in small]  # fmt: skip
         if why or fixed or not family.patterns:
             raise ExportError(
@@ -284,7 +285,7 @@ class Exporter:
         return family.patterns[0]
 
     def _size(
-        self, entry: dict[str, Any], pattern: Pattern, executable: DeviceExecutable,
+        self, entry: dict[str, Any], pattern: DynamicCapture, executable: DeviceExecutable,
         results: Sequence[pf.Tensor],
     ) -> None:  # fmt: skip
         """Describe a program for many sizes: where these are found, what must hold of them, and
@@ -299,17 +300,22 @@ class Exporter:
         for about, x in zip(entry["outputs"], results, strict=True):
             about["shape"] = [self.formula(n) for n in made[id(x._storage)]]
         asked = [_of_python(sizes, text) for text in sizes.guards.asked]
-        least: list[Any] = [[">=", f"#{k}", LEAST] for k in range(len(sizes.now))]
+        least: list[Any] = [[">=", f"#{k}", MIN_SYMBOLIC_SIZE] for k in range(len(sizes.now))]
         entry["sizes"] = {
             "holds": least + asked,
             "grids": [self.formula(n) for n in executable.grid_formulas],
         }
 
     def _describe(
-        self, executable: DeviceExecutable, results: Sequence[pf.Tensor], pattern: Pattern | None
+        self,
+        executable: DeviceExecutable,
+        results: Sequence[pf.Tensor],
+        pattern: DynamicCapture | None,
     ) -> dict[str, Any]:
         program = executable.general
-        with asking(None if pattern is None else pattern.sizes.guards):  # it is printed already
+        with use_shape_guards(
+            None if pattern is None else pattern.sizes.guards
+        ):  # it is printed already
             wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(code, (len(self.kernels), label))[0]
@@ -457,7 +463,7 @@ _OPERATORS: dict[type, str] = {
 _FUNCTIONS = {"max": "max", "abs": "abs", "int": "trunc", "floor": "floor", "ceil": "ceil"}
 
 
-def _of_python(sizes: Sizes, text: str) -> Any:
+def _of_python(sizes: ShapeEnv, text: str) -> Any:
     """What Python's text says about sizes as JSON data: size k is "#k"."""
 
     def said(x: Any) -> Any:
@@ -518,7 +524,7 @@ def offline(
     with offline_device(limits) as device:
 
         def run(fn: Callable[[Exporter], Any]) -> Any:
-            for _ in range(TRIES):
+            for _ in range(MAX_WARMUP_CAPTURES):
                 try:
                     with _moved(modules, optimizers, device):
                         return fn(Exporter(device, modules, optimizers, cpu))
@@ -563,7 +569,7 @@ def _elsewhere(error: Exception, device: str) -> str:
     said = said.replace(device, "the page's GPU")
     where = traceback.extract_tb(error.__traceback__)
     line = next((f"{f.filename}:{f.lineno}: " for f in reversed(where) if FILES[f.filename] == USER
-                 and not f.filename.startswith(OURS)), "")  # fmt: skip
+                 and not f.filename.startswith(PACKAGE_DIR)), "")  # fmt: skip
     if "on the same device" not in said:
         return f"{line}{said}"
     return (

@@ -39,7 +39,7 @@ import pyframe
 from pyframe import serve
 from pyframe.core.extras import DISTRIBUTION
 from pyframe.web.late import integrity
-from pyframe.web.source import Program, ProgramError
+from pyframe.web.source import PageProgram, ProgramError
 
 LICENSES = "LICENSES.txt"
 # What a folder may hold of others: the licence, as SPDX names it, and where the source is.
@@ -79,7 +79,7 @@ PAGE = """<!doctype html>
 """
 
 
-def export(program: Program, to: Path, cdn: bool = False) -> Path:
+def export(program: PageProgram, to: Path, cdn: bool = False) -> Path:
     """Write the site of a program into the folder `to`; gives its index.html.
 
     With `cdn` Python comes from Pyodide's CDN. Raises ProgramError where there is no local Pyodide
@@ -196,7 +196,7 @@ def as_served(name: str, data: bytes) -> str:
     return found
 
 
-def _write(site: Path, program: Program, cdn: bool) -> None:
+def _write(site: Path, program: PageProgram, cdn: bool) -> None:
     known = serve.datasets()
     missing = [name for name in program.datasets if name not in known]
     if missing:

@@ -17,7 +17,7 @@ class ProgramError(ValueError):
     """A program that no page can run; the text says why, for who named the file."""
 
 
-class Program:
+class PageProgram:
     """The program in the file `path`, with the data that `data` names: data sets of `datasets`
     (the page has those) or files and folders, and the weights that it may start from.
 

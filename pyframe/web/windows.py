@@ -18,17 +18,17 @@ from pyframe.core.view import View
 from pyframe.graph.program import (
     TEMP,
     Apply,
+    Dispatch,
     Expr,
+    ExternKernel,
+    ExternResult,
+    InBounds,
     Kernel,
     Load,
-    Param,
     Program,
     Reduce,
-    Result,
-    Routine,
-    Step,
+    ScalarParam,
     Store,
-    Valid,
     index_map_of,
     operands,
 )
@@ -51,7 +51,7 @@ def with_convolutions(program: Program, zeros: Collection[int] = ()) -> Program:
     for convolutions alone are images then. `zeros` says at which bytes of the params a 0 stands."""
     kernels, steps = list(program.kernels), list(program.steps)
 
-    def words(step: Step) -> frozenset[int]:
+    def words(step: Dispatch) -> frozenset[int]:
         return frozenset([(at - step.param_offset) // 4 for at in zeros])
 
     def put(n: int, k: Kernel) -> None:
@@ -86,7 +86,7 @@ def with_convolutions(program: Program, zeros: Collection[int] = ()) -> Program:
     return replace(program, kernels=kernels, steps=steps)
 
 
-def _users(kernels: Sequence[Kernel], steps: Sequence[Step], n: int, slot: int) -> list[int]:
+def _users(kernels: Sequence[Kernel], steps: Sequence[Dispatch], n: int, slot: int) -> list[int]:
     """Which steps take what step `n` writes to a slot, before another writes all of it."""
     users = []
     for m, step in enumerate(steps[n + 1 :], n + 1):
@@ -101,7 +101,7 @@ def _users(kernels: Sequence[Kernel], steps: Sequence[Step], n: int, slot: int) 
     return users
 
 
-def _of_image(k: Kernel, step: Step, slot: int, image: _Image) -> Kernel | None:
+def _of_image(k: Kernel, step: Dispatch, slot: int, image: _Image) -> Kernel | None:
     """A convolution whose windows lie in a slot, of an image that does."""
     widths = [(0, 0), (0, 0), *[(p, p) for p in image.padding]]
     before = (*views.pad(views.contiguous(image.inner), tuple(widths)), image.windows)
@@ -201,7 +201,7 @@ def _subtree(
         if n not in at:
             i = code[n]
             if n == result:
-                i = Result(i.dtype)
+                i = ExternResult(i.dtype)
             elif isinstance(i, Apply):
                 i = i._replace(args=tuple([need(a) for a in i.args]))
             elif operands(i):
@@ -306,7 +306,7 @@ def _without_padding(
     if isinstance(code[n], Apply) and code[n].op == "where":
         there, n, else_ = code[n].args
         other = code[else_]
-        if not isinstance(code[there], Valid) or not isinstance(other, Param):
+        if not isinstance(code[there], InBounds) or not isinstance(other, ScalarParam):
             return None
         if other.word not in zeros:
             return None
@@ -314,7 +314,7 @@ def _without_padding(
         return None
     out = []
     for i in _subtree(code, [n])[0]:
-        if isinstance(i, Valid):
+        if isinstance(i, InBounds):
             return None
         if (m := index_map_of(i)) is not None:
             v = m[-1]
@@ -357,7 +357,7 @@ def _axes(
     return axes[::-1]
 
 
-def _convolution(image: _Image, axes: Sequence[_Axis], weight: Load) -> Routine | None:
+def _convolution(image: _Image, axes: Sequence[_Axis], weight: Load) -> ExternKernel | None:
     """The op over these axes; None if they are others, or have another order."""
     (batch, channels, *spatial), dims = image.shape[:2] + image.shape[2:], len(image.shape) - 2
     if dims < 1:
@@ -415,4 +415,4 @@ def _convolution(image: _Image, axes: Sequence[_Axis], weight: Load) -> Routine 
     place = View(shape, (row, within.weight, *by), weight.index_map[0].offset)
     attrs = (tuple(strides), image.padding, tuple(dilation), group.size)
     read = Expr(shape, (weight._replace(index_map=(place,)),), float32)
-    return Routine("conv", attrs, (Expr(image.inner, image.code, float32), read), float32)
+    return ExternKernel("conv", attrs, (Expr(image.inner, image.code, float32), read), float32)

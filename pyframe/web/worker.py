@@ -52,7 +52,7 @@ from pyframe.web.session import Session, drawn, is_pair, parameters, shown
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie
-AT_ONCE = 8192  # samples that go through the network together
+BATCH = 8192  # samples that go through the network together
 BREATH = 0.05  # seconds after which a step lets the page be heard, where the browser can wait
 
 APPS: dict[str, App] = {}
@@ -82,7 +82,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
 
 
-class _Finder:
+class _AppFinder:
     """Finds the modules of apps, all of them in one package."""
 
     @staticmethod
@@ -98,7 +98,7 @@ class _Finder:
         return spec
 
 
-sys.meta_path.insert(0, _Finder)
+sys.meta_path.insert(0, _AppFinder)
 sys.modules[NAMES] = types.ModuleType(NAMES)
 sys.modules[NAMES].__path__ = []
 
@@ -533,7 +533,7 @@ class App(Session):
             return {"text": await self._write(value)}
         x = self._batch(value)
         parts = []
-        for part in x.split(AT_ONCE):
+        for part in x.split(BATCH):
             parts.append(await self._mended(part))
         out = np.concatenate(parts).astype(np.float32, copy=False)
         return {"data": np.ascontiguousarray(out).reshape(-1), "shape": list(out.shape)}

@@ -19,7 +19,7 @@ from pyframe.nn import init
 from pyframe.runtime.offline import offline_device
 from pyframe.text import CausalLM, Config, NextToken
 from pyframe.tools.bench.measure import table
-from pyframe.tools.bench.plans import LARGE
+from pyframe.tools.bench.plans import LARGE_GPU
 from pyframe.tools.cost import totals
 
 SIZES = {
@@ -70,10 +70,10 @@ def run(way: str, plan: bool) -> None:
 
     x = pf.randint(0, SIZES["vocab_size"], SHAPE)
     if plan:
-        with offline_device(LARGE) as device:
+        with offline_device(LARGE_GPU) as device:
             model.to(device)
             step(x.to(device))
-            print(totals(step.programs, LARGE).peak_bytes // 10**6)
+            print(totals(step.programs, LARGE_GPU).peak_bytes // 10**6)
         return
     losses, times = [], []
     for _ in range(3):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.tools.bench.workloads import BATCHES, Case, Run, Wrap, gpt, labelled, trainer
+from pyframe.tools.bench.workloads import BATCHES, Case, Workload, Wrap, gpt, labelled, trainer
 from tests.compared import import_torchvision
 
 
@@ -97,10 +97,12 @@ def published(name: str, *args: Any, **options: Any) -> Callable[[Any], Any]:
     return make
 
 
-def images(net: Callable[[Any], Any]) -> Callable[..., Run]:
+def images(net: Callable[[Any], Any]) -> Callable[..., Workload]:
     """The maker of training steps on images; `each`: their pixels have classes."""
 
-    def make(fw: Any, device: str, wrap: Wrap, shape: tuple[int, ...], each: bool = False) -> Run:
+    def make(
+        fw: Any, device: str, wrap: Wrap, shape: tuple[int, ...], each: bool = False
+    ) -> Workload:
         batches = labelled(6, shape, 10)
         if each:
             rng = np.random.default_rng(7)
@@ -110,10 +112,10 @@ def images(net: Callable[[Any], Any]) -> Callable[..., Run]:
     return make
 
 
-def texts(net: Callable[[Any], Any], words: int, each: bool) -> Callable[..., Run]:
+def texts(net: Callable[[Any], Any], words: int, each: bool) -> Callable[..., Workload]:
     """The maker of training steps on texts; `each`: their words have classes."""
 
-    def make(fw: Any, device: str, wrap: Wrap, shape: tuple[int, int]) -> Run:
+    def make(fw: Any, device: str, wrap: Wrap, shape: tuple[int, int]) -> Workload:
         rng = np.random.default_rng(8)
         classes, count = (words, shape[0] * shape[1]) if each else (10, shape[0])
         batches = [
@@ -124,7 +126,7 @@ def texts(net: Callable[[Any], Any], words: int, each: bool) -> Callable[..., Ru
     return make
 
 
-def _net(name: str, make: Callable[..., Run], quick: Any, **sizes: Any) -> Case:
+def _net(name: str, make: Callable[..., Workload], quick: Any, **sizes: Any) -> Case:
     return Case(name.upper(), name, make, sizes, {**sizes, "shape": quick}, 0.9)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyframe as pf
 from pyframe.codegen.wgsl import generate, products
-from pyframe.codegen.wgsl.products import GPU, Variant
+from pyframe.codegen.wgsl.products import GPU, TileConfig
 from pyframe.core.limits import Limits
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.bench.measure import table
@@ -94,7 +94,7 @@ def clocks(
 LINE = 1 << 14  # bytes from one row of a matrix to the next
 
 
-def of_variant(v: Variant, along: tuple[bool, bool]) -> Clocks:
+def of_variant(v: TileConfig, along: tuple[bool, bool]) -> Clocks:
     """A variant of the form "tiles", whose operands lie `along` the shared dim or not."""
     fours, wides = v.bk // 4, (v.bm // 4, v.bn // 4)
     blocks = [w * fours for w in wides]

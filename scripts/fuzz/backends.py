@@ -92,17 +92,17 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
 def recording(program: Program | None) -> Iterator[None]:
     """Let the CPU record all that a program does, or nothing. When that is computed,
     and whether by NumPy first, the text of the program decides."""
-    limit = trace.recording
-    before = limit.least, host.SEEN, dispatch.MOST
+    limit = trace.lazy_policy
+    before = limit.least, host.COMPILE_AFTER, dispatch.MOST
     limit.least = math.inf if program is None else 0
     if program is not None:
         n = zlib.crc32(repr(program).encode())
-        host.SEEN, dispatch.MOST = n % 2, (1, 2, 3, 5, 8, 13, 5000)[n // 2 % 7]  # type: ignore[misc]
+        host.COMPILE_AFTER, dispatch.MOST = n % 2, (1, 2, 3, 5, 8, 13, 5000)[n // 2 % 7]  # type: ignore[misc]
     try:
         yield
     finally:
-        trace.settle()
-        limit.least, host.SEEN, dispatch.MOST = before  # type: ignore[misc]
+        trace.flush_cpu()
+        limit.least, host.COMPILE_AFTER, dispatch.MOST = before  # type: ignore[misc]
 
 
 def _llvm() -> Any:

@@ -24,7 +24,7 @@ from jobs import SOON, Work, must
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.backend.cache import Cache
+from pyframe.backend.cache import DiskCache
 from pyframe.nn import functional as F
 from pyframe.serve import Handler, Server
 
@@ -99,17 +99,17 @@ def cache(rng: random.Random, device: str) -> None:
         ours, theirs = Path(top) / "ours" / "kernels", Path(top) / "theirs"
         before = os.umask(rng.choice([0, 0o002, 0o022, 0o077]))
         try:
-            Cache(theirs).write(dict.fromkeys(keys, b"their code"))
-            Cache(ours).write(files)
+            DiskCache(theirs).write(dict.fromkeys(keys, b"their code"))
+            DiskCache(ours).write(files)
             assert {stat.S_IMODE(p.stat().st_mode) for p in ours.iterdir()} == {0o600}
             assert {stat.S_IMODE(p.stat().st_mode) for p in (ours, ours.parent)} == {0o700}
             for name in rng.choices([*keys, "secret"], k=rng.randint(1, 3)):
                 lost = {name} if planted(rng, ours, name, theirs) else set()
-                found = Cache(ours).read(keys)
+                found = DiskCache(ours).read(keys)
                 assert found.items() <= files.items(), "what was planted is read"
                 assert not lost & {*found}, "what others can write is read"
-                Cache(ours).write(files)
-                found = Cache(ours).read(keys)
+                DiskCache(ours).write(files)
+                found = DiskCache(ours).read(keys)
                 theirs_now = ours.stat().st_mode & 0o022
                 assert found == ({} if theirs_now else files), "it is not made anew"
                 if theirs_now:

@@ -92,8 +92,8 @@ def test_rows_over_a_batch_on_the_gpu(row: Row) -> None:
 
 def test_only_rare_ops_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     names = set()
-    each = batching_rules.each
-    monkeypatch.setattr(batching_rules, "each", lambda c: names.add(c.op.name) or each(c))  # type: ignore[func-returns-value]
+    each = batching_rules.loop_fallback
+    monkeypatch.setattr(batching_rules, "loop_fallback", lambda c: names.add(c.op.name) or each(c))  # type: ignore[func-returns-value]
     for row in ROWS:
         if row.specs and row.name not in READS:
             xs = batches(row, (0,) * len(row.specs), "cpu", False)

@@ -15,7 +15,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.backend.base import RefusedError
-from pyframe.backend.cache import Cache
+from pyframe.backend.cache import DiskCache
 from pyframe.codegen.wgsl import generate
 from pyframe.codegen.wgsl.printer import variants
 from pyframe.core import devices
@@ -33,7 +33,7 @@ def backend(gpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     d = pf.device(gpu)
     limits, cache = d.backend.limits, tmp_path / "cache"
     monkeypatch.setenv("PYFRAME_CACHE", str(cache))
-    monkeypatch.setattr(d.backend, "_cache", Cache(cache))
+    monkeypatch.setattr(d.backend, "_cache", DiskCache(cache))
     monkeypatch.setattr(d.backend, "kept_in", str(cache / d.backend._key))
     yield d.backend
     d.backend.limits = limits
@@ -115,7 +115,7 @@ def test_what_was_measured_is_there_for_another_process(backend: Any) -> None:
     """It is in the cache's folder, from which a GPU takes it as it is opened."""
     x, y, w = [pf.randn(*shape).to("gpu") for shape in ((6, 30), (6, 30), (30, 30))]
     (row,) = pf.autotune(lambda x, y: (x @ w, pf.relu(y @ w)), x, y)  # one kind of product
-    assert (row.times[row.winner] or 0.0) * tuned.NEAR <= min(map(float, row.times.values()))  # type: ignore[arg-type]
+    assert (row.times[row.winner] or 0.0) * tuned.NOT_FASTER <= min(map(float, row.times.values()))  # type: ignore[arg-type]
     another = devices._openers["gpu"].open(pf.device("gpu"))
     assert another.backend.limits.tuned == backend.limits.tuned != frozenset()
     assert tuned.kept(another.backend).popitem()[1] == row
@@ -136,7 +136,7 @@ def test_winners(times: dict[str, float | None], winner: str) -> None:
 
 def test_where_nothing_can_be_kept(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The winners are this process's, which the table says."""
-    monkeypatch.setattr(backend, "_cache", Cache(None))
+    monkeypatch.setattr(backend, "_cache", DiskCache(None))
     x = pf.randn(6, 30).to("gpu")
     found = pf.autotune(lambda: x @ x.T)
     assert found.kept_in == ""
@@ -283,7 +283,7 @@ def test_a_variant_that_is_refused_while_it_is_timed(backend: Any, refusing: set
     text = str(autotune.Tuning("a GPU", "", [row, lost]))
     assert text.count("refused") == 2 * len(names)
     assert "kept in this process alone" in text
-    tuned.take(backend, {"k": lost})
+    tuned.apply_tuning(backend, {"k": lost})
     assert backend.limits == dataclasses.replace(backend.limits, tuned=frozenset())
 
 

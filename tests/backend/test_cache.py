@@ -13,7 +13,7 @@ import pytest
 from together import together
 
 from pyframe.backend import cache
-from pyframe.backend.cache import Cache, cache_folder
+from pyframe.backend.cache import DiskCache, cache_folder
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
 KEY, OTHER = "a" * 64, "b" * 64
@@ -21,14 +21,14 @@ CODE = b"machine code"
 
 
 def read(folder: Path, key: str = KEY) -> bytes | None:
-    return Cache(folder).read([key]).get(key)
+    return DiskCache(folder).read([key]).get(key)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A cache with a file."""
     out = tmp_path / "above" / "kernels"
-    Cache(out).write({KEY: CODE})
+    DiskCache(out).write({KEY: CODE})
     assert read(out) == CODE
     return out
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def test_files_are_for_this_user_alone(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        Cache(tmp_path / "a" / "b").write({KEY: CODE})
+        DiskCache(tmp_path / "a" / "b").write({KEY: CODE})
     finally:
         os.umask(before)
     modes = {p.name: p.stat().st_mode & 0o777 for p in tmp_path.rglob("*")}
@@ -91,7 +91,7 @@ def test_a_file_that_others_could_have_written_is_not_there(
 ) -> None:
     FILES[how](folder / name)
     assert read(folder) is None
-    Cache(folder).write({OTHER: CODE, KEY: CODE})
+    DiskCache(folder).write({OTHER: CODE, KEY: CODE})
     if how == "a folder":  # which no file takes the place of
         assert read(folder) is None
     else:
@@ -104,7 +104,7 @@ def test_a_file_under_another_name_does_not_count(folder: Path) -> None:
 
 
 def test_a_file_of_another_cache_does_not_count(folder: Path, tmp_path: Path) -> None:
-    Cache(tmp_path / "theirs").write({KEY: b"their code"})
+    DiskCache(tmp_path / "theirs").write({KEY: b"their code"})
     os.replace(tmp_path / "theirs" / KEY, folder / KEY)
     assert read(folder) is None
 
@@ -129,7 +129,7 @@ def test_a_folder_of_others_is_told_once_and_left_alone(
         us = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     for first in (lambda c: c.read([KEY]), lambda c: c.write({OTHER: CODE})):
-        one = Cache(folder)
+        one = DiskCache(folder)
         with pytest.warns(UserWarning, match=f"{folder} {why}.*PYFRAME_CACHE") as told:
             first(one)
         assert len(told) == 1
@@ -147,7 +147,7 @@ def test_nothing_is_made_in_a_folder_of_others(
     status[4] = os.geteuid() + 1
     monkeypatch.setattr(cache.os, "stat", lambda path: os.stat_result(status))
     with pytest.warns(UserWarning, match="belongs to another user"):
-        Cache(tmp_path / "new").write({KEY: CODE})
+        DiskCache(tmp_path / "new").write({KEY: CODE})
     assert not list(tmp_path.iterdir())
 
 
@@ -160,20 +160,20 @@ def test_where_nothing_can_be_written_nothing_is_said(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache.os, call, full)
-    one = Cache(tmp_path / "new")
+    one = DiskCache(tmp_path / "new")
     one.write({KEY: CODE})
     assert one.read([KEY]) == {}
     monkeypatch.undo()
     assert {p.name for p in tmp_path.rglob("*")} <= {"new", "secret"}
-    Cache(None).write({KEY: CODE})
-    assert Cache(None).read([KEY]) == {}
+    DiskCache(None).write({KEY: CODE})
+    assert DiskCache(None).read([KEY]) == {}
 
 
 def test_several_that_read_and_write_at_once(tmp_path: Path) -> None:
     def work(number: int) -> None:
         for _ in range(30):
-            Cache(tmp_path / "new").write({KEY: CODE, OTHER: CODE})
-            assert Cache(tmp_path / "new").read([KEY, OTHER]) == {KEY: CODE, OTHER: CODE}
+            DiskCache(tmp_path / "new").write({KEY: CODE, OTHER: CODE})
+            assert DiskCache(tmp_path / "new").read([KEY, OTHER]) == {KEY: CODE, OTHER: CODE}
 
     together(work, 4)
     assert {p.name for p in (tmp_path / "new").iterdir()} == {"secret", KEY, OTHER}
@@ -185,13 +185,13 @@ def test_a_system_without_descriptors_of_folders_keeps_files_too(
     monkeypatch.setattr(cache, "_POSIX", False)
     test_the_oldest_files_go(tmp_path)
     monkeypatch.setattr(cache.os, "link", full)  # nor links
-    Cache(tmp_path / "more").write({KEY: CODE})
+    DiskCache(tmp_path / "more").write({KEY: CODE})
     assert read(tmp_path / "more") == CODE
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:
     """And no others: the folder may hold what is not pyframe's."""
-    one = Cache(tmp_path, 250)
+    one = DiskCache(tmp_path, 250)
     new, old, oldest, dead = (c * 64 for c in "0123")
     theirs = ["f" * 63, f"{new}.txt", "secret"]
     for age, name in enumerate([new, old, oldest, f"{dead}.{'0' * 16}.part", *theirs]):
@@ -200,7 +200,7 @@ def test_the_oldest_files_go(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes((tmp_path / "secret").read_bytes())
         os.utime(tmp_path / name, (time.time() - age * 100_000,) * 2)
     os.utime(tmp_path / new)
-    Cache(tmp_path, 250).write({new: bytes(68)})
+    DiskCache(tmp_path, 250).write({new: bytes(68)})
     assert {f.name for f in tmp_path.iterdir()} == {new, old, *theirs}
     assert one.read([old]) == {old: bytes(68)}
     assert time.time() - (tmp_path / old).stat().st_mtime < 50_000  # it was used

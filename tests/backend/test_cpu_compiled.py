@@ -10,7 +10,7 @@ import pytest
 from steps import training_step
 
 import pyframe as pf
-from pyframe.codegen.numpy.plan import Plan
+from pyframe.codegen.numpy.plan import CpuPlan
 from pyframe.core import host_memory
 from pyframe.runtime import cpu
 from tests.interpreted import Interpreted
@@ -25,10 +25,10 @@ def compiler(request: Any, monkeypatch: pytest.MonkeyPatch) -> Interpreted:
     return found
 
 
-def plan_of(f: Any) -> Plan:
+def plan_of(f: Any) -> CpuPlan:
     """The plan of a compiled function that was called once."""
     (replay,) = [r for some in f.replays.values() for r in some]
-    found: Plan = max((e.plan for e in replay.executables), key=lambda p: len(p.program.steps))
+    found: CpuPlan = max((e.plan for e in replay.executables), key=lambda p: len(p.program.steps))
     return found
 
 
@@ -109,7 +109,7 @@ def test_arguments_are_read_where_they_lie(compiler: Interpreted) -> None:
 def test_large_results_are_not_copied(
     compiler: Interpreted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_memory, "LEAST", 64)
+    monkeypatch.setattr(host_memory, "MIN_POOLED_BYTES", 64)
     copies = []
     copy = host_memory.copy
     monkeypatch.setattr(host_memory, "copy", lambda a: copies.append(a.shape) or copy(a))

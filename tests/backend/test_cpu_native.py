@@ -31,7 +31,7 @@ from pyframe.codegen.cpu import routines
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.library import planner
 from pyframe.codegen.lanes import identity
-from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
+from pyframe.codegen.lanes.compiler import ErrorFlagArg, Launch, ScratchArg
 from pyframe.codegen.lanes.identity import identity_of
 from pyframe.codegen.llvm import blas, direct, gemm, routines as planned, winograd
 from pyframe.codegen.numpy.memory import address
@@ -41,7 +41,7 @@ from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Kernel
 
 F = pf.nn.functional
-LEAST = gemm.LEAST  # which fixtures make smaller
+LEAST = gemm.MIN_UNIT_WORK  # which fixtures make smaller
 found = llvm.jit()
 if found is None:
     pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
@@ -94,19 +94,19 @@ def test_threads_bound_numpys_own_products() -> None:
 
 
 @pytest.fixture(params=[1, 2, 5])
-def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Compiler:
+def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.LlvmCompiler:
     """The compiler with so many threads; small work takes all of them."""
-    monkeypatch.setattr(blas, "PARTS", (1, 40, 300, 2000))
-    monkeypatch.setattr(routines, "LEAST", 10)
-    monkeypatch.setattr(gemm, "LEAST", 100)
+    monkeypatch.setattr(blas, "DOT_CHUNKS", (1, 40, 300, 2000))
+    monkeypatch.setattr(routines, "MIN_CHUNK_ELEMENTS", 10)
+    monkeypatch.setattr(gemm, "MIN_UNIT_WORK", 100)
     assert found is not None
-    made = cpu.Compiler(found, request.param)
+    made = cpu.LlvmCompiler(found, request.param)
     monkeypatch.setattr(chosen, "compiler", lambda: made)
     return made
 
 
 def test_the_device_is_named_after_what_computes(
-    native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch
+    native: cpu.LlvmCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the extra missing, also how to get it."""
     cores = f"{native.threads} core{'s' * (native.threads > 1)}"
@@ -146,7 +146,7 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
         ((1, 70), (70, 300)), ((2, 3, 2, 40), (2, 1, 40, 67)), ((7, 20), (20, 40)),
     ],
 )  # fmt: skip
-def test_products(native: cpu.Compiler, a: Any, b: Any) -> None:
+def test_products(native: cpu.LlvmCompiler, a: Any, b: Any) -> None:
     own = native.machine
     for dtype, first, second in itertools.product(
         (np.float32, np.float64), ("rows", "transposed"), ("rows", "transposed")
@@ -162,7 +162,7 @@ def test_products(native: cpu.Compiler, a: Any, b: Any) -> None:
 
 
 @pytest.mark.skipif(found is None or found.bits < 256, reason="BLAS multiplies")
-def test_few_rows_are_multiplied_by_what_lies_in_pieces(native: cpu.Compiler) -> None:
+def test_few_rows_are_multiplied_by_what_lies_in_pieces(native: cpu.LlvmCompiler) -> None:
     """They read it once; BLAS reads what it packs."""
     x = np.ones((5, 16), np.float32)
     for a, b, kind in [(x[:1], x.T, "blas.matmul"), (x[:4], np.ones((16, 9), "f4"), "gemm.few"),
@@ -177,10 +177,10 @@ def test_few_rows_are_multiplied_by_what_lies_in_pieces(native: cpu.Compiler) ->
 
 @pytest.mark.skipif(found is None or found.bits < 256, reason="BLAS multiplies")
 def test_few_rows_are_shared_by_threads(
-    native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch
+    native: cpu.LlvmCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They wait for memory: a row is worth it from an eighth of the work on."""
-    monkeypatch.setattr(gemm, "LEAST", LEAST)
+    monkeypatch.setattr(gemm, "MIN_UNIT_WORK", LEAST)
     native.machine, units = native.machine._replace(threads=2), []
     for rows, size in ((1, 256), (4, 256), (1, 128)):
         x, y = np.ones((rows, size), np.float32), np.ones((size, size), np.float32).T
@@ -190,23 +190,23 @@ def test_few_rows_are_shared_by_threads(
     assert units == [2, 2, 1]
 
 
-def run(native: cpu.Compiler, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
+def run(native: cpu.LlvmCompiler, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
     """Compute an op by the routines that are there for it."""
     found = native.routine(op, inputs, attrs, out)
     assert found is not None
     launch(native, found)
 
 
-def launch(native: cpu.Compiler, found: planned.Launches) -> None:
+def launch(native: cpu.LlvmCompiler, found: planned.Launches) -> None:
     """Run launches."""
     code = native.load([], [Launch(-1, name, len(words)) for name, words in found])
     held, fault = [], np.zeros(1, np.int64)
     for (_, words), start in zip(found, code.starts, strict=True):
         for at, word in enumerate(words, start):
             if not isinstance(word, int):
-                if isinstance(word, Memory):
+                if isinstance(word, ScratchArg):
                     word = aligned(word.nbytes)
-                elif isinstance(word, Fault):
+                elif isinstance(word, ErrorFlagArg):
                     word = fault
                 held.append(word)
                 word = address(word)
@@ -221,7 +221,7 @@ def computed(
 ) -> np.ndarray:
     """The result of a routine of codegen/cpu, also of one that NumPy outruns."""
     assert found is not None
-    op, native = REGISTRY[name], cpu.Compiler(found, threads)
+    op, native = REGISTRY[name], cpu.LlvmCompiler(found, threads)
     specs = [pf.empty(0).new_empty(x.shape, dtype=getattr(pf, x.dtype.name))._node for x in inputs]
     shape, dtype = op.infer(*specs, *attrs)  # type: ignore[misc]
     out = np.full(shape, 99, dtype.numpy)
@@ -238,7 +238,7 @@ def computed(
     return out
 
 
-def test_products_of_operands_that_lie_anyhow(native: cpu.Compiler) -> None:
+def test_products_of_operands_that_lie_anyhow(native: cpu.LlvmCompiler) -> None:
     if native.machine.bits == 128:
         pytest.skip("BLAS multiplies on this processor")
     x = strided((40, 33), "rows", np.float32)
@@ -257,7 +257,7 @@ def test_products_of_operands_that_lie_anyhow(native: cpu.Compiler) -> None:
     CONVOLUTIONS,
 )
 def test_convolutions(
-    native: cpu.Compiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    native: cpu.LlvmCompiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     dtype: Any,
 ) -> None:  # fmt: skip
     images, weight = (np.random.standard_normal(shape).astype(dtype) for shape in (x, w))
@@ -284,7 +284,7 @@ def test_convolutions(
     ((1, 1, 90, 35), (2, 1, 5, 5), (1, 1), (2, 2), (1, 1), 1),
 ])  # fmt: skip
 def test_convolutions_with_what_follows(
-    native: cpu.Compiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    native: cpu.LlvmCompiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> None:
     """Once in their result's memory, whatever is computed by whom."""
     conv = (F.conv1d, F.conv2d, F.conv3d)[len(stride) - 1]
@@ -325,7 +325,7 @@ def test_convolutions_with_what_follows(
     ],
 )
 def test_which_code_a_direct_convolution_is(
-    native: cpu.Compiler, x: Any, w: Any, padding: Any, groups: int, name: str
+    native: cpu.LlvmCompiler, x: Any, w: Any, padding: Any, groups: int, name: str
 ) -> None:
     if native.machine.bits < 512:
         pytest.skip("fewer registers, and narrower ones, have other code")
@@ -337,7 +337,7 @@ def test_which_code_a_direct_convolution_is(
     assert found[0][0] == f"conv.direct_{name}.float32"
 
 
-def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
+def test_a_convolution_does_what_follows(native: cpu.LlvmCompiler) -> None:
     """In one launch, after one that computes what channels have."""
     weights = {1: tensor(40, 20, 1, 1), 20: tensor(20, 1, 3, 3)}
 
@@ -363,11 +363,16 @@ def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
     ],
 )  # fmt: skip
 def test_fewer_multiplications(
-    native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch, x: Any, w: Any, padding: int, groups: int
+    native: cpu.LlvmCompiler,
+    monkeypatch: pytest.MonkeyPatch,
+    x: Any,
+    w: Any,
+    padding: int,
+    groups: int,
 ) -> None:
-    monkeypatch.setattr(direct, "MOST", 0)
+    monkeypatch.setattr(direct, "MAX_UNROLLED_TAPS", 0)
     monkeypatch.setattr(direct, "POSITIONS", 0)
-    monkeypatch.setattr(winograd, "LEAST", 2)
+    monkeypatch.setattr(winograd, "WINOGRAD_MIN_SIZE", 2)
     monkeypatch.setattr(winograd, "GAIN", -(1 << 40))
     images, weight = (np.random.standard_normal(shape).astype(np.float32) for shape in (x, w))
     attrs = (1, 1), (padding, padding), (1, 1), groups
@@ -382,7 +387,7 @@ def test_fewer_multiplications(
         convolved(native, "conv_input", g, weight, (images.shape[2:], *attrs))
 
 
-def convolved(native: cpu.Compiler, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:
+def convolved(native: cpu.LlvmCompiler, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:
     """What the routine of an op gives, which is compared with NumPy's."""
     op = REGISTRY[name]
     assert op.numpy is not None
@@ -394,7 +399,7 @@ def convolved(native: cpu.Compiler, name: str, a: Any, b: Any, attrs: Any) -> np
     return out
 
 
-def test_an_index_out_of_range_is_named(native: cpu.Compiler) -> None:
+def test_an_index_out_of_range_is_named(native: cpu.LlvmCompiler) -> None:
     take = REGISTRY["take_rows"]
     f = pf.compile(lambda x, at: apply(take, (x, at)) * 2)
     x = tensor(7, 40)
@@ -407,7 +412,7 @@ def test_an_index_out_of_range_is_named(native: cpu.Compiler) -> None:
         np.testing.assert_array_equal(f(x, at).numpy(), 2 * x.numpy()[[1, 3, 6]])
 
 
-def test_products_that_are_left_to_numpy(native: cpu.Compiler) -> None:
+def test_products_that_are_left_to_numpy(native: cpu.LlvmCompiler) -> None:
     x = np.ones((4, 6), np.float32)
     cases = [(x[:, ::2], x[:3]), (x.astype(np.float16),) * 2, (x[:, :0], x[:0])]
     for a, b in cases:
@@ -421,7 +426,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
     x = tensor(700, 500)
     w = tensor(500, 300)
     for threads in (1, 2, 3, 7):
-        native = cpu.Compiler(found, threads)
+        native = cpu.LlvmCompiler(found, threads)
         monkeypatch.setattr(chosen, "compiler", lambda native=native: native)
         f = pf.compile(lambda x, w: ((x @ w).exp().sum(), (x * x).sum(0), x.softmax(1)))
         for _ in range(3):
@@ -431,7 +436,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
             np.testing.assert_array_equal(a, b)
 
 
-def test_threads_run_plans_at_the_same_time(native: cpu.Compiler) -> None:
+def test_threads_run_plans_at_the_same_time(native: cpu.LlvmCompiler) -> None:
     fs = [pf.compile(lambda x, n=n: (x * n).exp().sum(1)) for n in range(4)]
     x = tensor(300, 200) / 10
     want = [np.exp(x.numpy() * n).sum(1) for n in range(4)]
@@ -444,7 +449,7 @@ def test_threads_run_plans_at_the_same_time(native: cpu.Compiler) -> None:
     assert together(work, 4) == [True] * 4
 
 
-def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Compiler) -> None:
+def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.LlvmCompiler) -> None:
     f = pf.compile(lambda x: x.exp() + 1)
     f(tensor(1000, 1000))
     workers = cpu.workers(native.threads)
@@ -457,7 +462,7 @@ def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Compiler) -> None
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_fork_has_threads_of_its_own(native: cpu.Compiler) -> None:
+def test_a_fork_has_threads_of_its_own(native: cpu.LlvmCompiler) -> None:
     x = tensor(1000, 1000)
     f = pf.compile(lambda x: x.exp() + 1)
     want = f(x).numpy().copy()
@@ -470,9 +475,9 @@ def test_a_fork_has_threads_of_its_own(native: cpu.Compiler) -> None:
 # --- what is known of kernels
 
 
-def compiled_by(made: llvm.JIT, monkeypatch: pytest.MonkeyPatch) -> tuple[cpu.Compiler, Any]:
+def compiled_by(made: llvm.JIT, monkeypatch: pytest.MonkeyPatch) -> tuple[cpu.LlvmCompiler, Any]:
     """A new compiler, and what a step gives with it."""
-    native = cpu.Compiler(made, 1)
+    native = cpu.LlvmCompiler(made, 1)
     monkeypatch.setattr(chosen, "compiler", lambda: native)
     x = pf.arange(60.0).reshape(5, 12)
 
@@ -509,13 +514,13 @@ def test_a_kernel_is_printed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels that differ have others, and what a user's op means has none."""
     kernels: list[Kernel] = []
-    printed = cpu.Compiler.printed
+    printed = cpu.LlvmCompiler.printed
 
-    def noted(self: cpu.Compiler, kernel: Kernel) -> cpu.Printed:
+    def noted(self: cpu.LlvmCompiler, kernel: Kernel) -> cpu.KernelSource:
         kernels.append(kernel)
         return printed(self, kernel)
 
-    monkeypatch.setattr(cpu.Compiler, "printed", noted)
+    monkeypatch.setattr(cpu.LlvmCompiler, "printed", noted)
     train(2, pf.compile)
     compiled_by(made(), monkeypatch)
     names = {repr(kernel): identity_of(kernel) for kernel in kernels}

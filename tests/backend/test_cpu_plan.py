@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import pyframe as pf
 from pyframe.backend.interpreter import HOST
 from pyframe.codegen.numpy import blocks, instructions, routines
-from pyframe.codegen.numpy.plan import Plan
+from pyframe.codegen.numpy.plan import CpuPlan
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device
 from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
@@ -23,16 +23,16 @@ from pyframe.graph.program import (
     OUTPUT,
     TEMP,
     Apply,
+    Dispatch,
     Expr,
+    ExternKernel,
+    ExternResult,
     Kernel,
     Load,
-    Param,
     Program,
     Reduce,
-    Result,
-    Routine,
+    ScalarParam,
     Slot,
-    Step,
     Store,
 )
 from pyframe.runtime import cpu
@@ -46,8 +46,8 @@ F = dt.float32
 def threads(request: Any, monkeypatch: Any) -> int:
     """How many threads, of which even small kernels take all."""
     monkeypatch.setattr(blocks, "BLOCK", 1 << 7)
-    monkeypatch.setattr(blocks, "SPLIT", 1)
-    monkeypatch.setattr(routines, "WORTH", 1)
+    monkeypatch.setattr(blocks, "MIN_PARALLEL_WORK", 1)
+    monkeypatch.setattr(routines, "THREADS_MIN_ELEMENTS", 1)
     monkeypatch.setattr(routines, "PRODUCT", 1)
     return int(request.param)
 
@@ -62,10 +62,10 @@ def random(*shape: int, dtype: dt.dtype = F) -> np.ndarray:
 def check(
     kernel: Kernel, arrays: list[np.ndarray], threads: int, values: tuple[Any, ...] = (),
     params: tuple[dt.dtype, ...] = (), tolerance: float = 1e-5,
-) -> Plan:  # fmt: skip
+) -> CpuPlan:  # fmt: skip
     """One kernel on these buffers, twice, gives what the interpreter gives."""
     slots = [Slot(a.nbytes, OUTPUT if i in kernel.written else INPUT) for i, a in enumerate(arrays)]
-    step = Step(0, tuple(range(len(arrays))), 0 if params else -1)
+    step = Dispatch(0, tuple(range(len(arrays))), 0 if params else -1)
     packed = [(4 * i, d) for i, d in enumerate(params)]
     program = Program([kernel], [step], slots, [], [], packed, 4 * len(params))
     operands = kernel.routine.operands if kernel.routine else ()
@@ -78,7 +78,7 @@ def check(
         for a, d in zip(arrays, dtypes, strict=True)
     ]
     run_kernel(kernel, buffers, encode_params(packed, values, 4 * len(params)))
-    plan = Plan(program, threads)
+    plan = CpuPlan(program, threads)
     bound = [np.array(a) for a in arrays]
     plan.bind(bound)
     seen = []
@@ -112,7 +112,7 @@ def test_kernels(name: str, lazy: Any, threads: int) -> None:
     """Each kind of loop, as the scheduler makes it."""
     for kernel in kernels(name, lazy):
         arrays, _ = memory(kernel)
-        dtypes = {i.word: i.dtype for i in kernel.code if isinstance(i, Param)}
+        dtypes = {i.word: i.dtype for i in kernel.code if isinstance(i, ScalarParam)}
         params = tuple(dtypes.get(word, F) for word in range(kernel.params))
         check(kernel, arrays, threads, tuple(range(2, 2 + kernel.params)), params, 1e-4)
 
@@ -121,7 +121,7 @@ def test_kernels(name: str, lazy: Any, threads: int) -> None:
 def test_in_place_updates_read_the_old_value(n: int, threads: int) -> None:
     t = contiguous((n,))
     code = (
-        Load(0, t, F), Load(1, t, F), Param(0, F), Apply("mul", (1, 2), (), F),
+        Load(0, t, F), Load(1, t, F), ScalarParam(0, F), Apply("mul", (1, 2), (), F),
         Apply("sub", (0, 3), (), F), Apply("mul", (4, 1), (), F), Apply("add", (5, 0), (), F),
     )  # fmt: skip
     stores = (Store(0, 4, t, F), Store(1, 6, t, F))
@@ -133,7 +133,7 @@ def test_two_buffers_change_places(threads: int) -> None:
     kernel = Kernel((500,), (Load(0, t, F), Load(1, t, F)), (Store(0, 1, t, F), Store(1, 0, t, F)),
                     2, 0)  # fmt: skip
     slots = [Slot(2000, INPUT)] * 2
-    plan = Plan(Program([kernel], [Step(0, (0, 1), -1)], slots, [], [], [], 0), threads)
+    plan = CpuPlan(Program([kernel], [Dispatch(0, (0, 1), -1)], slots, [], [], [], 0), threads)
     arrays = [random(500), random(500)]
     bound = [a.copy() for a in arrays]
     plan.bind(bound)
@@ -152,7 +152,7 @@ def test_what_a_select_reads_may_be_its_target(threads: int) -> None:
 def test_random_bits_of_a_counter_that_is_loaded(threads: int) -> None:
     u32, one, t = dt.uint32, (View((40, 25), (0, 0)),), contiguous((40, 25))
     code = (
-        Load(0, one, u32), Param(0, u32), Apply("add", (0, 1), (), u32),
+        Load(0, one, u32), ScalarParam(0, u32), Apply("add", (0, 1), (), u32),
         Apply("random_bits", (0, 1, 2), (), u32, t),
     )  # fmt: skip
     kernel = Kernel((40, 25), code, (Store(1, 3, t, u32),), 2, 1)
@@ -160,7 +160,7 @@ def test_random_bits_of_a_counter_that_is_loaded(threads: int) -> None:
     check(kernel, arrays, threads, (3,), (u32,))
 
 
-@pytest.mark.parametrize("dtype", [d for d in dt.ALL if d.on_plans], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in dt.ALL if d.cpu_compilable], ids=str)
 def test_every_dtype(dtype: dt.dtype, threads: int) -> None:
     t = contiguous((30, 20))
     total = "amax" if dtype is dt.bool_ else "sum"
@@ -181,8 +181,8 @@ def test_every_dtype(dtype: dt.dtype, threads: int) -> None:
     if dtype.device_itemsize < dtype.itemsize or dtype.numpy.itemsize > 4:
         slots = [Slot(a.nbytes, INPUT) for a in arrays]
         kernel = Kernel((30, 20), code, stores, 6, 0)
-        plan = Plan(
-            Program([kernel], [Step(0, tuple(range(6)), -1)], slots, [], [], [], 0), threads
+        plan = CpuPlan(
+            Program([kernel], [Dispatch(0, tuple(range(6)), -1)], slots, [], [], [], 0), threads
         )
         plan.bind(arrays)
         plan.run()
@@ -217,10 +217,10 @@ def operand(binding: int, shape: tuple[int, ...], strides: tuple[int, ...] | Non
 @pytest.mark.parametrize("stores", [1, 2])
 def test_matmul_with_its_epilogue(m: int, stores: int, threads: int) -> None:
     k, n = 12, 40
-    routine = Routine("matmul", (), (operand(0, (m, k)), operand(1, (k, n), (1, k))), F)
+    routine = ExternKernel("matmul", (), (operand(0, (m, k)), operand(1, (k, n), (1, k))), F)
     t = contiguous((m, n))
     code = (
-        Result(F), Load(2, (View((m, n), (0, 1)),), F), Apply("add", (0, 1), (), F),
+        ExternResult(F), Load(2, (View((m, n), (0, 1)),), F), Apply("add", (0, 1), (), F),
         Apply("relu", (2,), (), F), Apply("erf", (2,), (), F),
     )  # fmt: skip
     kept = (Store(3, 3, t, F), Store(4, 0, t, F), Store(5, 4, t, F))[: 2 * stores - 1]
@@ -232,9 +232,11 @@ def test_matmul_with_its_epilogue(m: int, stores: int, threads: int) -> None:
 def routine(name: str, attrs: tuple[Any, ...], xs: list[np.ndarray], threads: int) -> None:
     """The op's calls against its NumPy function."""
     want = REGISTRY[name].numpy(*xs, *attrs)  # type: ignore[misc]
-    code, stores = (Result(F),), (Store(len(xs), 0, contiguous(want.shape), F),)
+    code, stores = (ExternResult(F),), (Store(len(xs), 0, contiguous(want.shape), F),)
     operands = tuple(operand(i, x.shape) for i, x in enumerate(xs))
-    kernel = Kernel(want.shape, code, stores, len(xs) + 1, 0, Routine(name, attrs, operands, F))
+    kernel = Kernel(
+        want.shape, code, stores, len(xs) + 1, 0, ExternKernel(name, attrs, operands, F)
+    )
     check(kernel, [*xs, np.full_like(want, np.nan)], threads, tolerance=2e-4)
 
 
@@ -281,13 +283,18 @@ def test_erf_is_near_float32_precision() -> None:
 
 def test_a_plan_takes_new_inputs_and_scalars_and_makes_no_arrays() -> None:
     t = contiguous((3000,))
-    code = (Load(0, t, F), Param(0, F), Apply("mul", (0, 1), (), F), Apply("exp", (2,), (), F))
+    code = (
+        Load(0, t, F),
+        ScalarParam(0, F),
+        Apply("mul", (0, 1), (), F),
+        Apply("exp", (2,), (), F),
+    )
     square = (Load(0, t, F), Apply("mul", (0, 0), (), F))
     kernels = [Kernel((3000,), code, (Store(1, 3, t, F),), 2, 1),
                Kernel((3000,), square, (Store(1, 1, t, F),), 2, 0)]  # fmt: skip
     slots = [Slot(12000, INPUT), Slot(12000, OUTPUT), Slot(12000, TEMP)]
-    steps = [Step(0, (0, 2), 256), Step(1, (2, 1), -1)]
-    plan = Plan(Program(kernels, steps, slots, [], [1], [(256, F)], 512), 2)
+    steps = [Dispatch(0, (0, 2), 256), Dispatch(1, (2, 1), -1)]
+    plan = CpuPlan(Program(kernels, steps, slots, [], [1], [(256, F)], 512), 2)
     plan.bind([None, None, None])
     before = {id(a) for a in plan.arrays}
     for rate in (0.5, 0.5, 0.25):
@@ -307,7 +314,7 @@ def test_an_error_in_a_worker_is_raised(threads: int) -> None:
     code = (Load(0, t, i32), Load(1, t, i32), Apply("floor_divide", (0, 1), (), i32))
     kernel = Kernel((600,), code, (Store(2, 2, t, i32),), 3, 0)
     slots = [Slot(2400, INPUT)] * 3
-    plan = Plan(Program([kernel], [Step(0, (0, 1, 2), -1)], slots, [], [], [], 0), threads)
+    plan = CpuPlan(Program([kernel], [Dispatch(0, (0, 1, 2), -1)], slots, [], [], [], 0), threads)
     divisor = np.ones(600, np.int32)
     divisor[-1] = 0
     plan.bind([np.ones(600, np.int32), divisor, None])
@@ -320,7 +327,7 @@ def test_an_error_in_a_worker_is_raised(threads: int) -> None:
 
 def test_slots_of_a_region_share_memory() -> None:
     slots = [Slot(40, TEMP, 0, 0), Slot(40, TEMP, 0, 64), Slot(128, TEMP, 0, 0)]
-    plan = Plan(Program([], [], slots, [128], [], [], 0))
+    plan = CpuPlan(Program([], [], slots, [128], [], [], 0))
     plan.bind([None] * 3)
     plan.arrays[1][0] = 7
     assert plan.arrays[2][64] == 7
@@ -337,7 +344,7 @@ def test_random_maps_and_folds(data: Any) -> None:
         dims = [data.draw(st.booleans()) for _ in shape]
         strides = tuple(s * k for s, k in zip(views.row_major_strides(shape), dims, strict=True))
         code.append(Load(b, (View(shape, strides),), F))
-    code += [Load(0, contiguous(shape), F), Param(0, F)]
+    code += [Load(0, contiguous(shape), F), ScalarParam(0, F)]
     reduced = set()
     for _ in range(data.draw(st.integers(1, 8))):
         pick = st.integers(0, len(code) - 1)
@@ -360,7 +367,7 @@ def test_random_maps_and_folds(data: Any) -> None:
     block, split = data.draw(st.sampled_from([(1 << 20, 1 << 40), (16, 1), (5, 1)]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", block)
-        patch.setattr(blocks, "SPLIT", split)
+        patch.setattr(blocks, "MIN_PARALLEL_WORK", split)
         arrays = [random(*shape) / 8, random(*shape) / 8, zeros(*shape), zeros(*shape)]
         check(Kernel(shape, tuple(code), stores, 4, 1), arrays, data.draw(st.integers(1, 3)),
               (0.5,), (F,), 1e-3)  # fmt: skip
@@ -371,7 +378,7 @@ def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(device("cpu").backend, "limits", HOST)
     monkeypatch.setattr(blocks, "BLOCK", 64)
     monkeypatch.setattr(blocks, "MAX_BLOCKS", 100)
-    monkeypatch.setattr(blocks, "SPLIT", 1 << 40)
+    monkeypatch.setattr(blocks, "MIN_PARALLEL_WORK", 1 << 40)
     calls = []
     for n in (1 << 12, 1 << 14, 1 << 20):
         x = pf.full((n,), 0.5)

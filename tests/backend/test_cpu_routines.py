@@ -24,8 +24,8 @@ def computed(request: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., np.
     from pyframe.codegen.llvm import gemm
     from tests.backend import test_cpu_native
 
-    monkeypatch.setattr(routines, "LEAST", 10)
-    monkeypatch.setattr(gemm, "LEAST", 100)
+    monkeypatch.setattr(routines, "MIN_CHUNK_ELEMENTS", 10)
+    monkeypatch.setattr(gemm, "MIN_UNIT_WORK", 100)
     return lambda *args, **attrs: test_cpu_native.computed(int(request.param[8]), *args, **attrs)
 
 

@@ -15,14 +15,14 @@ from pyframe.codegen.lanes import interpret as lanes, lower as lowering, reducti
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import (
     For,
+    LaneLoad as LoadLanes,
     LaneProgram,
-    Load as LoadLanes,
     UnsupportedKernelError,
 )
 from pyframe.core.dtypes import bfloat16, dtype as DType, from_storage, storage_dtype, to_storage
 from pyframe.core.node import toposort
 from pyframe.graph.interpret import run_kernel
-from pyframe.graph.program import Kernel, Load, Param
+from pyframe.graph.program import Kernel, Load, ScalarParam
 from pyframe.graph.schedule import schedule
 from pyframe.ops.math import elementwise as el
 from tests.graph.plans import value
@@ -33,8 +33,8 @@ WIDTHS = (1, 4, 16)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: Any) -> None:
     """Units of little work, and sums that are carried on soon."""
-    monkeypatch.setattr(lowering, "GRAIN", 1 << 10)
-    monkeypatch.setattr(reductions, "SUMMED", 8)
+    monkeypatch.setattr(lowering, "WORK_PER_ITEM", 1 << 10)
+    monkeypatch.setattr(reductions, "COMPENSATION_INTERVAL", 8)
 
 
 # name: a function of tensors of these shapes
@@ -124,7 +124,7 @@ def numbers(kernel: Kernel, stride: int, stored: Callable[[DType], np.dtype]) ->
     """The kernel's scalars, one each `stride` bytes."""
     out = bytearray(stride * kernel.params)
     for i in kernel.code:
-        if isinstance(i, Param):
+        if isinstance(i, ScalarParam):
             raw = np.array([i.word + 2]).astype(stored(i.dtype)).tobytes()
             out[stride * i.word : stride * i.word + len(raw)] = raw
     return bytes(out)

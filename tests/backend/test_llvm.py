@@ -17,7 +17,7 @@ from lane_programs import Body, Case, cases, compare, loops
 from together import together
 
 from pyframe.backend import llvm
-from pyframe.backend.cache import Cache
+from pyframe.backend.cache import DiskCache
 from pyframe.codegen.lanes.program import LaneProgram, UnsupportedKernelError
 from pyframe.codegen.llvm.printer import generate
 
@@ -30,7 +30,7 @@ def made(folder: Path | None = None, cpu: str = "") -> llvm.JIT:
     """A compiler of its own for this processor, or for an older one that this one is like."""
     llvm.jit()
     out = llvm.JIT(binding, "tests")
-    out.cache = Cache(folder)
+    out.cache = DiskCache(folder)
     if not out.bits:
         pytest.skip("this processor lacks what compiled kernels need")
     if cpu:

@@ -13,7 +13,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn
 from pyframe.codegen.wgsl import generate, products
-from pyframe.codegen.wgsl.products import GPU, SOFTWARE, Machine, Variant
+from pyframe.codegen.wgsl.products import GPU, SOFTWARE, GpuTarget, TileConfig
 from pyframe.core.dispatch import apply
 from pyframe.core.limits import Limits
 from pyframe.nn.quantized import BITS, _floats, _pack, packed_linear
@@ -26,11 +26,11 @@ LEAST = Limits()
 VARIANTS = {f"{v.form}-{v.threads}-{v.bm}x{v.bn}-{v.rm}x{v.rn}": v for v in (*GPU, *SOFTWARE)}
 
 
-def only(monkeypatch: pytest.MonkeyPatch, v: Variant) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, v: TileConfig) -> None:
     """Let all devices have this variant alone; few rows only where it takes them."""
     more = GPU[4:5] if v.form == "vectors" else ()
     monkeypatch.setattr(
-        products, "MACHINES", dict.fromkeys(products.MACHINES, Machine(1, (v, *more)))
+        products, "MACHINES", dict.fromkeys(products.MACHINES, GpuTarget(1, (v, *more)))
     )
     generate.cache_clear()
 

@@ -12,7 +12,7 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.core.limits import Limits
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE, Plan, Tagger
+from pyframe.tools.bench.plans import GPT, LARGE_GPU, BenchModel, Tagger
 
 REAL_KERNELS = True
 
@@ -55,7 +55,7 @@ def test_what_shares_a_text_computes_what_it_did(gpu: str, name: str) -> None:
     assert len(set(made)) == texts or (not texts and len(set(made)) < len(made))
 
 
-def _texts(plan: Plan, limits: Limits) -> set[str]:
+def _texts(plan: BenchModel, limits: Limits) -> set[str]:
     """The texts of a training step."""
     with offline_device(limits) as device:
         net = plan.net().to(device)
@@ -68,15 +68,15 @@ def _texts(plan: Plan, limits: Limits) -> set[str]:
 def test_a_recurrent_net_has_as_many_texts_for_any_number_of_steps() -> None:
     counts = []
     for steps in (8, 20):
-        plan = Plan("", lambda: Tagger(50, 64, 1, 50), (16, steps), text=True)
-        counts.append(len(_texts(plan, LARGE)))
+        plan = BenchModel("", lambda: Tagger(50, 64, 1, 50), (16, steps), text=True)
+        counts.append(len(_texts(plan, LARGE_GPU)))
     assert max(counts) <= 32
     assert max(counts) - min(counts) <= 2  # joining many gradients takes a first and a last kernel
 
 
 def test_a_small_gpt_has_few_texts() -> None:
     for layers in (2, 4):
-        plan = Plan("", lambda n=layers: GPT(65, 64, 64, n, 4), (8, 64), text=True)
-        texts = _texts(plan, LARGE)
+        plan = BenchModel("", lambda n=layers: GPT(65, 64, 64, n, 4), (8, 64), text=True)
+        texts = _texts(plan, LARGE_GPU)
         assert len(texts) <= 35
         assert sum(map(len, texts)) <= 124e3

@@ -9,7 +9,7 @@ import pytest
 
 from pyframe.codegen.wasm.encoder import (
     OP,
-    Module,
+    WasmModule,
     f32,
     f64,
     i32,
@@ -24,7 +24,7 @@ wasmtime = pytest.importorskip("wasmtime")
 
 def evaluate(result: str, *codes: bytes) -> list[Any]:
     """What pieces of code give, each as a function."""
-    module = Module()
+    module = WasmModule()
     for n, code in enumerate(codes):
         module.function(f"f{n}", "", result, export=True).code += code
     engine = wasmtime.Engine()
@@ -60,7 +60,7 @@ def test_floats() -> None:
 
 
 def test_what_is_imported_comes_first() -> None:
-    module = Module()
+    module = WasmModule()
     module.function("f", "", "i32", export=True)
     with pytest.raises(ValueError, match="imported before"):
         module.imported("env", "late", "")

@@ -13,8 +13,8 @@ from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import INDEX, LaneProgram, UnsupportedKernelError
-from pyframe.codegen.wasm.assembler import Assembler
-from pyframe.codegen.wasm.encoder import Module
+from pyframe.codegen.wasm.assembler import WasmAssembler
+from pyframe.codegen.wasm.encoder import WasmModule
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import printed
@@ -322,8 +322,8 @@ def test_module_runs_launches() -> None:
     words = [a, c, 0, c, c, 0, c, 4, c, a, 0]
     memory.write(2, np.array(words, np.uint32))
 
-    lib = Module()
-    f = Assembler(lib, "twice", "i32 i32", export=True)
+    lib = WasmModule()
+    f = WasmAssembler(lib, "twice", "i32 i32", export=True)
     address, n = f.params
     with f.count(address, address + n * 4, 4) as at:
         f.store(at, f.load("f32", at) * 2)

@@ -12,7 +12,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.backend import wasm
-from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Routine
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, Addr, LibraryCall
 from pyframe.codegen.wasm.library import LIBRARIES, library, library_of, routine
 from pyframe.core.op import REGISTRY
 from tests.backend.cases import CONVOLUTIONS
@@ -32,7 +32,7 @@ class Machine:
             name: wasmtime.Module(self.engine, library(name, relaxed)) for name in LIBRARIES
         }
 
-    def run(self, made: Routine, inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
+    def run(self, made: LibraryCall, inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
         """What the routine writes; inputs are laid out with their strides. Memory ends where the
         last operand does, and nothing but the result and the scratch memory changes."""
         tables = np.zeros(0, np.int32) if made.tables is None else made.tables
@@ -66,7 +66,7 @@ class Machine:
             place(held[at[i] + low : at[i] + high], x, low)[...] = x
         before = held.copy()
         for call in made.calls:
-            words = [at[w.of] + w.offset if isinstance(w, At) else w for w in call.arguments]
+            words = [at[w.of] + w.offset if isinstance(w, Addr) else w for w in call.arguments]
             exports[call.function](store, *words)
         first = at[len(inputs)]
         got = held[first : first + out.nbytes].view(out.dtype).reshape(out.shape).copy()
@@ -185,10 +185,7 @@ def convolutions(
     same("conv_weight", g, x, (w.shape[2:], *attrs))
 
 
-@pytest.mark.parametrize(
-    ("x", "w", "stride", "padding", "dilation", "groups"),
-    CONVOLUTIONS,
-)
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), CONVOLUTIONS)
 def test_convolutions(
     x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> None:
@@ -213,7 +210,7 @@ def test_what_convolutions_have_no_routine() -> None:
     assert routine(REGISTRY["conv"], (x[..., ::2], w), how, out) is None
     assert routine(REGISTRY["conv_weight"], (g[..., ::2], x[..., :5]), ((1, 1), *how), w) is None
     assert routine(REGISTRY["conv"], (x.astype("f8"), w.astype("f8")), how, out) is None
-    assert routine(REGISTRY["conv"], (x[:0], w), how, out[:0]) == Routine(())
+    assert routine(REGISTRY["conv"], (x[:0], w), how, out[:0]) == LibraryCall(())
 
 
 def test_ops_that_run_at_once_use_routines_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +222,7 @@ def test_ops_that_run_at_once_use_routines_where_it_pays(monkeypatch: pytest.Mon
 
     def compute(op: Any, *args: Any) -> bool:
         used.append(op.name)
-        return wasm.Compiler.compute(made, op, *args)
+        return wasm.WasmCompiler.compute(made, op, *args)
 
     monkeypatch.setattr(made, "compute", compute)
     monkeypatch.setattr(cpu, "compiler", lambda: made)

@@ -243,7 +243,7 @@ MAPS: dict[str, Callable[[Any, Any], Any]] = {
 def test_maps_of_fours(gpu: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "half" and not pf.device(gpu).backend.limits.float16:
         pytest.skip("this GPU has no float16")
-    monkeypatch.setattr(printer, "FOURS", 0)
+    monkeypatch.setattr(printer, "VEC4_MIN_ELEMENTS", 0)
     generate.cache_clear()
     pf.device(gpu).executor.forget_programs()
     rng = np.random.default_rng(0)

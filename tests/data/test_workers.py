@@ -152,7 +152,7 @@ def test_blocks_are_used_again_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
             made |= set(loader._iterator.workers[0].box.blocks)
             del batch
     assert len(made) < 10, "of 36 batches"
-    monkeypatch.setattr(share, "MOST", 2)
+    monkeypatch.setattr(share, "MAX_BLOCKS", 2)
     loader = DataLoader(data, 5, num_workers=1, persistent_workers=True)
     assert plain(list(loader)) == plain(list(DataLoader(data, 5)))
     assert len(loader._iterator.workers[0].box.blocks) == (2 if maps() else 0)

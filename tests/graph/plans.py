@@ -41,7 +41,7 @@ class Recorder:
 def value(lazy: Any, *shape: int, dtype: dt.dtype = dt.float32, seed: int | None = None) -> Tensor:
     n = int(np.prod(shape))
     data = np.random.default_rng(n if seed is None else seed).standard_normal(shape)
-    return _dispatch.new(
+    return _dispatch.tensor_from_node(
         Node(None, (), (), shape, dtype, lazy, np.asarray(data.astype(dtype.numpy)))
     )
 

@@ -12,7 +12,7 @@ from plans import bodies, check, loaded, made, plan, run, stores, value
 import pyframe as pf
 from pyframe.codegen.wgsl import generate
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import new
+from pyframe.core.dispatch import tensor_from_node
 from pyframe.core.node import Node
 from pyframe.graph import fuse, products, schedule
 from pyframe.graph.program import TEMP, Apply, Load
@@ -69,7 +69,7 @@ def with_gradients(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def classes(lazy: Any, n: int, k: int) -> Any:
     """Targets of a classification."""
-    return new(Node(None, (), (), (n,), dt.int64, lazy, np.arange(n) % k))
+    return tensor_from_node(Node(None, (), (), (n,), dt.int64, lazy, np.arange(n) % k))
 
 
 # --- what fuses

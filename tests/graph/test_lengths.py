@@ -20,10 +20,10 @@ import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.backend.interpreter import HOST
 from pyframe.capture.compile import CompiledFunction
-from pyframe.capture.lengths import Symbolic
+from pyframe.capture.lengths import SymbolicArguments
 from pyframe.codegen.numpy import plan, sized
-from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.core.sizes import Sizes, is_symbolic
+from pyframe.codegen.numpy.kernels import StepLowering
+from pyframe.core.sizes import ShapeEnv, is_symbolic
 from pyframe.runtime import cpu
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -85,7 +85,7 @@ def test_so_is_what_numpys_calls_give(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_sizes_that_differ_have_different_hashes() -> None:
-    (n,) = Sizes([7]).symbols()
+    (n,) = ShapeEnv([7]).symbols()
     assert len({hash(n - k) for k in range(-20, 20)}) == 40
     assert len({hash(k * n) for k in range(-20, 20) if k}) == 39
 
@@ -168,9 +168,9 @@ def test_a_new_size_is_calculated_and_not_planned(
     which are others in each version, do not count."""
     job, rng, seen = Job(make), np.random.default_rng(0), [0, 0]
     step = pf.compile(job.step)
-    lower = Lowering.lower
+    lower = StepLowering.lower
 
-    def counted(self: Lowering) -> None:
+    def counted(self: StepLowering) -> None:
         seen[0] += 1
         lower(self)
 
@@ -180,7 +180,7 @@ def test_a_new_size_is_calculated_and_not_planned(
     y = pf.tensor(rng.integers(0, 5, len(batch(rng, 8, 8))))
     for n in (60, 50, 45, 21, 30):
         step(batch(rng, n, n + 1), y)
-    monkeypatch.setattr(Lowering, "lower", counted)
+    monkeypatch.setattr(StepLowering, "lower", counted)
     for n in (22, 23, 25, 26, 28, 29):
         x = batch(rng, n, n + 1)
         before = seen[:]
@@ -495,7 +495,7 @@ def test_other_threads_see_numbers_during_a_capture() -> None:
         total = (x * 2).reshape(-1).sum() + y.sum()
         seen.append((is_symbolic(x.shape), is_symbolic(total.shape), [*x.T.shape], total.item()))
 
-    symbolic = Symbolic([x, y], {(0, 0), (1, 0)})
+    symbolic = SymbolicArguments([x, y], {(0, 0), (1, 0)})
     with symbolic.given():
         assert is_symbolic(x.shape)
         assert is_symbolic((x + 1).shape)

@@ -14,7 +14,7 @@ import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.codegen.wgsl import generate
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE, PLANS, Block, Plan
+from pyframe.tools.bench.plans import GPT, LARGE_GPU, PLANS, BenchBlock, BenchModel
 from pyframe.tools.cost import totals
 from pyframe.utils.checkpoint import checkpoint
 from pyframe.vision.transforms.v2 import functional as v2
@@ -41,7 +41,7 @@ def values_that_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS[:-1], ids=lambda plan: plan.name)
-def test_plans(plan: Plan) -> None:
+def test_plans(plan: BenchModel) -> None:
     t = plan.totals()
     counts = (t.dispatches, t.bytes_moved / 1e6, t.flops / 1e9, t.peak_bytes / 1e6, t.texts,
               t.letters / 1e3)  # fmt: skip
@@ -53,11 +53,11 @@ def test_plans(plan: Plan) -> None:
 def test_checkpoints_lower_what_is_held(reentrant: bool) -> None:
     """A step keeps each block's input, not what is between: that isn't found to be there."""
 
-    class Again(Block):
+    class Again(BenchBlock):
         def forward(self, x: pf.Tensor) -> pf.Tensor:
             return checkpoint(super().forward, x, use_reentrant=reentrant)
 
-    def peak(kind: type[Block], layers: int) -> int:
+    def peak(kind: type[BenchBlock], layers: int) -> int:
         def made() -> nn.Module:
             blocks = [kind(256, 4) for _ in range(layers)]
             return nn.Sequential(nn.Embedding(64, 256), *blocks, nn.Linear(256, 64))
@@ -65,9 +65,9 @@ def test_checkpoints_lower_what_is_held(reentrant: bool) -> None:
         def loss(y: pf.Tensor, of: pf.Tensor) -> pf.Tensor:
             return F.cross_entropy(y.flatten(0, 1), of)
 
-        return Plan("", made, (4, 512), text=True, loss=loss).totals().peak_bytes
+        return BenchModel("", made, (4, 512), text=True, loss=loss).totals().peak_bytes
 
-    kept, again = (peak(kind, 3) - peak(kind, 1) for kind in (Block, Again))
+    kept, again = (peak(kind, 3) - peak(kind, 1) for kind in (BenchBlock, Again))
     weights = 2 * 12 * 256**2 * 4 * 4  # of two layers, with gradients and moments
     values = 2 * 4 * 512 * 256 * 4  # what comes into the layers
     most = 3.1 if reentrant else 1.1
@@ -120,21 +120,21 @@ SHARED = {"GPT": (gpt_in_bfloat16, 2), "images": (images, 1), "masks": (masks, 0
 @pytest.mark.parametrize("name", SHARED)
 def test_few_kernels_share_words(name: str) -> None:
     make, most = SHARED[name]
-    with offline_device(LARGE) as device:
+    with offline_device(LARGE_GPU) as device:
         fn, x = make(device)
         step = pf.compile(fn)
         step(x)
         kernels = [k for p in step.programs for k in p.kernels]
         packed = [k for k in kernels if any(s.dtype.packed > 1 for s in k.stores)]
-        atomic = [k for k in packed if "atomicXor" in generate(k, LARGE).code]
+        atomic = [k for k in packed if "atomicXor" in generate(k, LARGE_GPU).code]
     assert len(packed) >= 5
-    assert len(atomic) <= most, [generate(k, LARGE).label for k in atomic]
+    assert len(atomic) <= most, [generate(k, LARGE_GPU).label for k in atomic]
 
 
 @pytest.mark.parametrize(("rows", "width", "few"), [(50, 8, True), (50257, 768, False)])
 def test_rows_are_looked_for_where_they_are_few(rows: int, width: int, few: bool) -> None:
     """Of a GPT-2's embedding each element of the gradient would look at each token."""
-    with offline_device(LARGE) as device:
+    with offline_device(LARGE_GPU) as device:
         index = pf.zeros(1024, dtype=pf.int64, device=device)
         source = pf.zeros(1024, width, device=device)
 
@@ -175,7 +175,7 @@ def conv(x: pf.Tensor, stride: int, dilation: int = 1) -> pf.Tensor:
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_windows_that_step(name: str) -> None:
     fn, most = GRADIENTS[name]
-    with offline_device(LARGE) as device:
+    with offline_device(LARGE_GPU) as device:
 
         @pf.compile
         def f(x: pf.Tensor) -> pf.Tensor:
@@ -184,7 +184,7 @@ def test_gradients_of_windows_that_step(name: str) -> None:
             return pf.autograd.grad(y, x, pf.ones_like(y))[0]
 
         f(pf.zeros(4, 16, 64, 64, device=device))
-        found = totals(f.programs, LARGE)
+        found = totals(f.programs, LARGE_GPU)
     assert found.flops / (4 * 16 * 64 * 64) <= most
 
 
@@ -192,9 +192,9 @@ def test_gradients_of_windows_that_step(name: str) -> None:
 def test_passes_of_a_fourier_transform(n: int, passes: int) -> None:
     """A product for each factor of the length, which writes to where its results belong, and what
     they are multiplied with in between."""
-    with offline_device(LARGE) as device:
+    with offline_device(LARGE_GPU) as device:
         f = pf.compile(lambda x: pf.fft.fft(x))
         f(pf.zeros((1 << 20) // n, n, dtype=pf.complex64, device=device))
-        found = totals(f.programs, LARGE)
+        found = totals(f.programs, LARGE_GPU)
     assert found.dispatches == passes
     assert found.bytes_moved <= passes * 1.03 * (1 << 24)

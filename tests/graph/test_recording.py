@@ -21,8 +21,8 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.core import dispatch
 from pyframe.core.grad_node import GradNode
-from pyframe.core.node import Pending
-from pyframe.core.trace import recording
+from pyframe.core.node import LazyNode
+from pyframe.core.trace import lazy_policy
 from pyframe.nn import functional as F
 from pyframe.runtime import cpu, host
 
@@ -33,14 +33,14 @@ pytestmark = pytest.mark.skipif(not cpu.can_record(), reason="nothing compiles w
 def all_is_recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Also what is small, as fuzzers do (scripts/fuzz --backend recorded)."""
     pf.flush()
-    monkeypatch.setattr(recording, "least", 0)
+    monkeypatch.setattr(lazy_policy, "least", 0)
     yield
     pf.flush()
 
 
 def waits(x: pf.Tensor) -> bool:
     """Whether a value is recorded and not computed."""
-    return type(x._node) is Pending
+    return type(x._node) is LazyNode
 
 
 def kept() -> int:
@@ -92,7 +92,7 @@ def test_a_step_is_one_program_however_often_it_is_done() -> None:
         opt.zero_grad()
         F.cross_entropy(net(x), y).backward()
         opt.step()
-        assert not recording.open, "a step computes what it recorded"
+        assert not lazy_policy.open, "a step computes what it recorded"
     assert kept() == before + 1
 
 
@@ -207,8 +207,8 @@ def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
 def test_what_has_no_memory_says_so_where_it_is_read_and_harms_nothing_else(
     seen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "SEEN", seen)
-    inner, empty = dispatch.on_numpy, host.host_memory.empty
+    monkeypatch.setattr(host, "COMPILE_AFTER", seen)
+    inner, empty = dispatch.eval_numpy, host.host_memory.empty
 
     def on_numpy(op: Any, arrays: Any, attrs: Any, shape: Any, dtype: Any) -> Any:
         if shape == (64, 64):
@@ -242,7 +242,7 @@ def test_what_has_no_memory_says_so_where_it_is_read_and_harms_nothing_else(
         assert alone.item() == 6 * 64 * 64
         assert w.sum().item() == 128
     assert (small + x).sum().item() == 192
-    assert not recording.open
+    assert not lazy_policy.open
 
 
 def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     x = pf.ones(4)
     for _ in range(200):
         x = x * 1.0 + 1
-        assert sum(len(t.nodes) for t in recording.open.values()) <= 52
+        assert sum(len(t.nodes) for t in lazy_policy.open.values()) <= 52
     assert x[0].item() == 201
 
 
@@ -557,8 +557,8 @@ def check(program: Any, seen: int, monkeypatch: pytest.MonkeyPatch, **tolerance:
     """It gives what it gives computed at once; all is read at the end, as reading computes it."""
     found = []
     for least in (np.inf, 0):
-        monkeypatch.setattr(recording, "least", least)
-        monkeypatch.setattr(host, "SEEN", seen)
+        monkeypatch.setattr(lazy_policy, "least", least)
+        monkeypatch.setattr(host, "COMPILE_AFTER", seen)
         pf.manual_seed(0)
         found.append(plain([*program(once, tensor("cpu"))]))
     same(*found, program.source, **tolerance)
@@ -643,7 +643,7 @@ def test_trainings_by_chance(some: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 def calls() -> int:
     """How many subgraphs were recorded as one entry."""
-    return sum(len(t.calls) for t in recording.open.values())
+    return sum(len(t.calls) for t in lazy_policy.open.values())
 
 
 def test_a_step_like_one_before_runs_no_step_of_backward(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -676,7 +676,7 @@ def test_a_recurrent_net_of_many_steps_is_few_nodes() -> None:
     for i in range(3):
         net(data(i, 40, 4).reshape(40, 1, 4))[0].sum().backward()
         assert calls() == 2 * min(i, 1)
-        assert (sum(len(t.nodes) for t in recording.open.values()) < 90) == (i > 0)
+        assert (sum(len(t.nodes) for t in lazy_policy.open.values()) < 90) == (i > 0)
         pf.flush()
 
 
@@ -698,7 +698,7 @@ def test_a_subgraph_holds_nothing_of_a_step() -> None:
 def test_an_error_in_a_repeated_step_loses_nothing(
     error: type[BaseException], when: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "SEEN", 1000)
+    monkeypatch.setattr(host, "COMPILE_AFTER", 1000)
     net = net_of(5, 7, 3)
     opt = pf.optim.SGD(net.parameters(), lr=0.1)
     inner, broken = host.on_numpy, [0]

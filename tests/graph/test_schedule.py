@@ -19,9 +19,9 @@ from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
 from pyframe.graph import fuse, schedule
 from pyframe.graph.program import Reduce
-from pyframe.graph.schedule import structure
+from pyframe.graph.schedule import graph_key
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE, Plan
+from pyframe.tools.bench.plans import GPT, LARGE_GPU, BenchModel
 
 
 def test_a_long_chain_is_cut(lazy: Any) -> None:
@@ -42,10 +42,10 @@ def test_scalars_are_parameters_not_text(lazy: Any) -> None:
     first, second = x * 2.5 + 1, x * 7.0 + 3
     a, b = plan(first), plan(second)
     assert a[0].kernels == b[0].kernels
-    assert structure(a[3], a[4]) == structure(b[3], b[4])
+    assert graph_key(a[3], a[4]) == graph_key(b[3], b[4])
     assert [c.attrs[0] for c in a[2]] == [2.5, 1]
     other = plan(value(lazy, 4) * 2.5 + 1)
-    assert structure(other[3], other[4]) != structure(a[3], a[4])
+    assert graph_key(other[3], other[4]) != graph_key(a[3], a[4])
 
 
 moves = st.lists(st.integers(0, 5), min_size=1, max_size=6)
@@ -162,7 +162,7 @@ def planned_for(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "cpu":
         yield pf.device("cpu")
     else:
-        with offline_device(LARGE) as device:
+        with offline_device(LARGE_GPU) as device:
             yield device
 
 
@@ -201,7 +201,7 @@ def test_planning_is_linear_in_the_layers(
 
 def train(layers: int, device: Any) -> None:
     """The first step of a GPT."""
-    plan = Plan("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
+    plan = BenchModel("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
     net = plan.net().to(device)
     x = pf.zeros(plan.shape, dtype=pf.int64, device=device)
     pf.compile(plan.training(net))(x, x.flatten())
@@ -240,7 +240,7 @@ def test_equal_layers_are_planned_once(planned_for: Any, monkeypatch: pytest.Mon
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=30))
 def test_temporaries_take_the_first_buffer_that_is_free(spans: list[tuple[int, int]]) -> None:
-    taken, owners = schedule._Spans(13), list[list[tuple[int, int]]]()
+    taken, owners = schedule._LifetimeTree(13), list[list[tuple[int, int]]]()
     for a, b in spans:
         free = (k for k, some in enumerate(owners) if all(b < x or y < a for x, y in some))
         k = next(free, len(owners))

@@ -14,7 +14,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.core.limits import Limits
-from pyframe.core.op import KernelCall
+from pyframe.core.op import KernelSpec
 from pyframe.nn import functional as F
 from pyframe.ops.linalg import attention as fused
 from pyframe.ops.random.draws import default_generator
@@ -238,7 +238,7 @@ def test_variants(forced: str, gpu: str) -> None:
 def test_the_names_are_all_variants() -> None:
     q = (1, 2, 65, 16)
     attrs = {"causal": True, "masked": False, "drops": False}
-    call = KernelCall((), (q, q, q), pf.float32, (), (q, q[:3]), attrs, Limits())
+    call = KernelSpec((), (q, q, q), pf.float32, (), (q, q[:3]), attrs, Limits())
     for op in (fused.attention_op, fused.grad_op):
         found: Any = op.kernel
         assert [*found.variants(call)] == NAMES
@@ -266,7 +266,7 @@ def test_small_devices_take_it(t: int, width: int) -> None:
     least = Limits()
     q, k = (1, 2, t, width), (1, 2, 300, width)
     attrs = {"causal": True, "masked": False, "drops": False}
-    call = KernelCall((), (q, k, k), pf.float32, (), (q, q[:3]), attrs, least)
+    call = KernelSpec((), (q, k, k), pf.float32, (), (q, q[:3]), attrs, least)
     cases = (
         (fused.attention_op, (q, k, k)),
         (fused.grad_op, (q, k, k, q)),

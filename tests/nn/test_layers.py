@@ -23,7 +23,7 @@ from refused import calls, check_refused, rows
 import pyframe as pf
 from pyframe import Tensor, nn
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import FieldModule, layer
 from tests.nn.cases import Case, check_errors, database, drawn, first_of, of_row
 from tests.nn.layers import REFUSED, Row, advice, layers, names, row_of, rows_of
 
@@ -298,7 +298,7 @@ def test_adaptive_softmax_tells_all_classes(torch: Any) -> None:
 # --- layers made of fields: they are plain classes to those who build on them
 
 
-class _Elementwise(Layer):
+class _Elementwise(FieldModule):
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         raise NotImplementedError

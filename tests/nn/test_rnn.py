@@ -195,7 +195,7 @@ def test_dispatches_of_a_step_are_few(
     """One forward, of gates whose products are large two; one backward, and what is put side by
     side (a kernel reads seven); no gradient of a weight is added up step by step."""
     if large:
-        monkeypatch.setattr(walks, "FEW", 0)
+        monkeypatch.setattr(walks, "FEW_MULTIPLICATIONS", 0)
     most = (LARGE if large else PER_STEP)[name][train]
     counts = {
         size: dispatches(recorder, name, *size, train)

@@ -127,7 +127,7 @@ def test_long_columns_of_one_thread(
     n = 1100 + (rounds or 0)
     x = 2000 + np.random.default_rng(0).random((n, 8192), np.float32)
     if rounds:
-        monkeypatch.setattr(reduction, "ROUNDS", rounds)
+        monkeypatch.setattr(reduction, "MAX_LOOP_TRIPS", rounds)
     want = x.sum(0, np.float64)
     np.testing.assert_allclose(pf.from_numpy(x).to(gpu).sum(0).cpu().numpy(), want, 5e-7)
 

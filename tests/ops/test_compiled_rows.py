@@ -57,7 +57,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return run
 
     monkeypatch.setattr(pf.Tensor, "_host", spy(pf.Tensor._host, "read"))
-    monkeypatch.setattr(_dispatch, "on_host", spy(_dispatch.on_host, "on the host"))
+    monkeypatch.setattr(_dispatch, "run_on_host", spy(_dispatch.run_on_host, "on the host"))
     return found
 
 

@@ -15,7 +15,7 @@ import pyframe as pf
 import pyframe.nn.quantized
 import pyframe.ops.linalg.attention  # both declare ops when they are first needed
 from pyframe.core.dispatch import apply, results_of
-from pyframe.core.op import REGISTRY, ROUTINE, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.op import EXTERN, REGISTRY, KernelSpec, Op, ShaderTemplate, grid_1d
 from pyframe.runtime.offline import offline_device
 
 REAL_KERNELS = True
@@ -44,8 +44,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 """
 
 
-def _product_plan(call: KernelCall) -> Any:
-    return {"N": call.shape[0]}, in_a_line(-(-call.shape[0] // 64))
+def _product_plan(call: KernelSpec) -> Any:
+    return {"N": call.shape[0]}, grid_1d(-(-call.shape[0] // 64))
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -66,8 +66,8 @@ def test_no_gradient_is_lost(
     file.write_text(SCALE)
     rules: Any = {"x": lambda g, w: g * w, "w": lambda g, x: g * x}
     op = declare(
-        "scratch_product", ROUTINE, "x w", infer=lambda x, w: (x.shape, x.dtype),
-        kernel=KernelFile(str(file), _product_plan) if kernel else None,
+        "scratch_product", EXTERN, "x w", infer=lambda x, w: (x.shape, x.dtype),
+        kernel=ShaderTemplate(str(file), _product_plan) if kernel else None,
         **WAYS[way], **{i: rules[i] for i in declared.split()},
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_no_gradient_is_lost(
 def test_no_gradient_by_declaration(declare: Declare, device: str) -> None:
     """`x=None` says that there is none; the fallback is not asked then."""
     op = declare(
-        "scratch_constant", ROUTINE, "x w", infer=lambda x, w: (x.shape, x.dtype),
+        "scratch_constant", EXTERN, "x w", infer=lambda x, w: (x.shape, x.dtype),
         fallback=lambda x, w: x * w, x=None, w=lambda g, x: g * x,
     )  # fmt: skip
     x = pf.tensor([1.0, 2.0], device=device, requires_grad=True)
@@ -103,19 +103,19 @@ def test_no_gradient_by_declaration(declare: Declare, device: str) -> None:
 
 
 def test_a_kernel_has_a_slow_definition(declare: Declare) -> None:
-    kernel = KernelFile("scan.wgsl", _product_plan)
+    kernel = ShaderTemplate("scan.wgsl", _product_plan)
     with pytest.raises(TypeError, match="op scratch: a kernel carries its fallback"):
-        declare("scratch", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), kernel=kernel)
+        declare("scratch", EXTERN, "x", infer=lambda x: (x.shape, x.dtype), kernel=kernel)
     assert "scratch" not in REGISTRY
     with pytest.raises(TypeError, match=r"gradients for unknown inputs \['z'\]"):
-        declare("scratch", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), z=lambda g: g)
+        declare("scratch", EXTERN, "x", infer=lambda x: (x.shape, x.dtype), z=lambda g: g)
 
 
 def test_without_numpy_the_oracle_takes_the_slow_definition(declare: Declare) -> None:
     """What has a kernel and a fallback alone is computed offline too, as exports ask for."""
     op = declare(
-        "scratch_product", ROUTINE, "x w", infer=lambda x, w: (x.shape, x.dtype),
-        kernel=KernelFile("scan.wgsl", _product_plan), fallback=lambda x, w: x * w,
+        "scratch_product", EXTERN, "x w", infer=lambda x, w: (x.shape, x.dtype),
+        kernel=ShaderTemplate("scan.wgsl", _product_plan), fallback=lambda x, w: x * w,
     )  # fmt: skip
     with offline_device() as device:
         x = pf.tensor([1.0, 2.0, 3.0], device=device)
@@ -175,13 +175,13 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 }
 """
 
-calls: list[KernelCall] = []
+calls: list[KernelSpec] = []
 
 
-def _softmax_plan(call: KernelCall) -> Any:
+def _softmax_plan(call: KernelSpec) -> Any:
     calls.append(call)
     (rows, n), _ = call.results
-    return {"LOG": call.attrs["log"], "N": n, "ROWS": rows}, in_a_line(-(-rows // 64))
+    return {"LOG": call.attrs["log"], "N": n, "ROWS": rows}, grid_1d(-(-rows // 64))
 
 
 def _by_ops(x: Any, w: Any, log: bool) -> Any:
@@ -211,8 +211,8 @@ def test_an_op_with_two_results(
     file = tmp_path / "softmax.wgsl"
     file.write_text(SOFTMAX)
     op = declare(
-        "scratch_softmax", ROUTINE, "x w", "log", results=lambda x, w, log: (x, x[:-1]),
-        fallback=_by_ops, kernel=KernelFile(str(file), _softmax_plan), **rules,
+        "scratch_softmax", EXTERN, "x w", "log", results=lambda x, w, log: (x, x[:-1]),
+        fallback=_by_ops, kernel=ShaderTemplate(str(file), _softmax_plan), **rules,
     )  # fmt: skip
     arrays, seed = (_floats(2, 5, 4), _floats(5, 4))
 

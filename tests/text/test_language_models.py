@@ -15,7 +15,7 @@ import pytest
 from families import LLAMA, small
 
 import pyframe as pf
-from pyframe.capture.guards import Guard
+from pyframe.capture.guards import GuardSet
 from pyframe.core.limits import Limits
 from pyframe.io import safetensors
 from pyframe.runtime.offline import offline_device
@@ -181,8 +181,8 @@ def test_a_model_that_reads_values_runs_as_it_is(
 def test_a_stream_looks_at_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a step relies on is looked at for the first ones; what a tensor holds is always seen,
     and what dies as well; another stream sees all."""
-    model, looks, holds = small(tie_word_embeddings=False), [], Guard.holds
-    monkeypatch.setattr(Guard, "holds", lambda guard: looks.append(guard) or holds(guard))
+    model, looks, holds = small(tie_word_embeddings=False), [], GuardSet.holds
+    monkeypatch.setattr(GuardSet, "holds", lambda guard: looks.append(guard) or holds(guard))
 
     def likeliest(ids: list[int]) -> int:
         with pf.no_grad():

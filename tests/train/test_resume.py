@@ -110,7 +110,7 @@ def test_it_goes_on_from_any_step(
     last = Stop()
     assert outcome(fit(make(), tmp_path, last, **options)) == want
     assert last.seen >= 9  # of whole epochs: the last losses are told once more
-    assert len(list(tmp_path.iterdir())) == checkpoint.KEPT
+    assert len(list(tmp_path.iterdir())) == checkpoint.CHECKPOINTS_KEPT
     assert outcome(fit(make(), tmp_path, Stop(), **options)) == want  # there is nothing to do
 
 

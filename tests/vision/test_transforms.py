@@ -402,7 +402,7 @@ def test_policies(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     auto = T.AutoAugment(T.AutoAugmentPolicy.CIFAR10)
     drawn = 3, pf.tensor([0.4, 0.9]), pf.tensor([1, 0])
     monkeypatch.setattr(auto, "get_params", lambda count: drawn)
-    level = autoaugment._Range(0.0, 0.3, True).at(8, 10)
+    level = autoaugment._MagnitudeRange(0.0, 0.3, True).at(8, 10)
     mode = T.InterpolationMode.NEAREST
     same_as_before(auto(image), autoaugment.apply_op(image, "ShearY", level, mode, None))
     for t in (T.RandAugment(fill=3), T.TrivialAugmentWide(), T.AugMix(), T.AutoAugment()):

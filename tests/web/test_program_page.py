@@ -11,7 +11,7 @@ import pytest
 
 from pyframe import serve
 from pyframe.__main__ import main
-from pyframe.web.source import Program
+from pyframe.web.source import PageProgram
 
 from .conftest import Tab, running
 from .test_serve import get
@@ -71,7 +71,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def own(path: Path) -> Iterator[serve.Server]:
     """The server of that program."""
-    program = Program(path, [str(path.parent / "my data")])
+    program = PageProgram(path, [str(path.parent / "my data")])
     with running(serve.Server("127.0.0.1", 0, program)) as server:
         yield server
 
@@ -191,7 +191,7 @@ def test_a_change_on_disk_is_offered(page: Any, path: Path) -> None:
 
 def test_without_codemirror(page: Any, program_tab: Tab, path: Path) -> None:
     """In a page that comes anew, after edits that were reverted."""
-    config = {**serve.config(Program(path, [str(path.parent / "my data")])), "editor": None}
+    config = {**serve.config(PageProgram(path, [str(path.parent / "my data")])), "editor": None}
     program_tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
     page = open_program(program_tab)
     area = page.locator("py-editor textarea")
@@ -232,14 +232,14 @@ def test_links_that_lead_outside(tmp_path: Path) -> None:
         (path.parent / "helper.py").symlink_to(tmp_path / "secret.py")
     except OSError as error:
         pytest.skip(f"this user can make no links: {error}")
-    assert list(Program(path, [str(path.parent / "my data")]).files()) == ["my data/points.csv"]
+    assert list(PageProgram(path, [str(path.parent / "my data")]).files()) == ["my data/points.csv"]
 
 
 def test_data_from_elsewhere_lies_beside_the_program(tmp_path: Path) -> None:
     path = write(tmp_path / "a")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.csv").write_text("1")
-    program = Program(path, [str(tmp_path / "b"), "digits"], datasets=serve.DATASETS)
+    program = PageProgram(path, [str(tmp_path / "b"), "digits"], datasets=serve.DATASETS)
     assert list(program.files())[-1] == "b/c.csv"
     assert program.datasets == ["digits"]
 

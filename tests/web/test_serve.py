@@ -23,7 +23,7 @@ from together import together
 
 from pyframe import serve
 from pyframe.__main__ import main
-from pyframe.web.source import Program
+from pyframe.web.source import PageProgram
 
 from .conftest import WORKER, Tab, running
 
@@ -65,7 +65,9 @@ def status(answer: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-def local(program: Program | None = None, **options: Any) -> AbstractContextManager[serve.Server]:
+def local(
+    program: PageProgram | None = None, **options: Any
+) -> AbstractContextManager[serve.Server]:
     return running(serve.Server("127.0.0.1", 0, program, **options))
 
 
@@ -312,17 +314,17 @@ def test_a_request_that_never_ends(start: bytes, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Program:
+def large(tmp_path: Path) -> PageProgram:
     """A program with more than the system keeps for a connection that takes nothing."""
     (tmp_path / "weights").write_bytes(bytes(1 << 26))
     (tmp_path / "program.py").write_text("def make_model(): ...")
-    return Program(tmp_path / "program.py", weights=tmp_path / "weights")
+    return PageProgram(tmp_path / "program.py", weights=tmp_path / "weights")
 
 
 LARGE = b"GET /program/weights HTTP/1.0\r\n" + OK + b"\r\n"
 
 
-def test_an_answer_that_is_not_taken(large: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_not_taken(large: PageProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "ANSWER", 0)
     ended, close = threading.Event(), serve.Server.close_request
 
@@ -336,7 +338,9 @@ def test_an_answer_that_is_not_taken(large: Program, monkeypatch: pytest.MonkeyP
         assert ended.wait(WAIT)
 
 
-def test_who_is_answered_is_not_cut_off(large: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_answered_is_not_cut_off(
+    large: PageProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serve, "CONNECTIONS", 1)
     with local(large) as server, connect(server) as slow:
         slow.sendall(LARGE)

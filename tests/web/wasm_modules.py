@@ -9,14 +9,14 @@ import numpy as np
 
 from pyframe.backend import wasm
 from pyframe.codegen.lanes.program import UnsupportedKernelError
-from pyframe.codegen.wasm.assembler import F32X4, Assembler
-from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, i32, load
+from pyframe.codegen.wasm.assembler import F32X4, WasmAssembler
+from pyframe.codegen.wasm.encoder import CALL, GET, OP, WasmModule, i32, load
 
 
 def scale() -> bytes:
     """scale(address, n): n float32 times their number, four at a time."""
-    module = Module()
-    f = Assembler(module, "scale", "i32 i32", export=True)
+    module = WasmModule()
+    f = WasmAssembler(module, "scale", "i32 i32", export=True)
     address, n = f.params
     with f.count(address, address + n * 4, 16) as at:
         f.store(at, f.load(F32X4, at) * n.to("f32.convert_i32_s").splat(F32X4))
@@ -25,7 +25,7 @@ def scale() -> bytes:
 
 def runner() -> bytes:
     """run(address): scale(address, 8) of the library; wrong(): reads beyond all memory."""
-    module = Module()
+    module = WasmModule()
     called = module.imported("lib", "scale", "i32 i32")
     run = module.function("run", "i32", export=True)
     run.code += GET[run.params[0]] + i32(8) + CALL[called]

@@ -13,7 +13,7 @@ text. A routine that is written with what stands here runs on both.
   number of bytes is added; and vectors of them, `f32x4`. What is compared gives a BOOL.
 - Instructions have WebAssembly's names (`x.op("shr_u", 3)`). An int's `lt le gt ge` are signed, its
   `//` and `%` are of numbers that are not negative.
-- A `Value` may be computed where it is written or where it is used, and again for each use. So
+- A `AsmValue` may be computed where it is written or where it is used, and again for each use. So
   what is used more than once, or after a change of what it reads, is kept in a variable (`local`).
 - `f.count`, `f.during`, `f.when` and `f.otherwise` are loops and branches around what is written
   within. The condition of `during` is a function: it is asked before each turn.
@@ -32,7 +32,7 @@ WORD, PTR, BOOL = "word", "ptr", "bool"
 Operand: TypeAlias = Any  # a Value of the encoding at hand, or a number
 
 
-class Value:
+class AsmValue:
     """A number, a vector or an address that instructions give."""
 
     __slots__ = ("type",)
@@ -101,7 +101,7 @@ class Value:
         return self.where(self < other, other)
 
 
-class Variable(Value):
+class AsmVariable(AsmValue):
     """A value that changes."""
 
     __slots__ = ()

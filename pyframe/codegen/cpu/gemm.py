@@ -19,7 +19,7 @@ Make = Callable[[str, str], Any]  # a new function of a name and types of params
 # of `gemm`: memory, c, a, b, m, n, k, strides of c, and of rows and columns of a and b, whether it
 # adds
 PARAMS = "ptr ptr ptr ptr word word word word word word word word bool"
-FEW = 32  # rows of a that are too few for packing a b that lies well
+MIN_ROWS_TO_PACK_B = 32  # rows of a that are too few for packing a b that lies well
 
 # Writes the code of one tile, of a function's values: c, its stride of rows; a, its strides of rows
 # and of k; b, its stride of k; k; how many rows and columns are left, of which it takes what it
@@ -177,7 +177,7 @@ def gemm(make: Make, t: Tile, tile: WriteTile) -> Any:
                 packed + depth * ((width + (t.columns - 1)) // t.columns * (t.columns * t.size))
             )
             right.set(b + b_row * p + b_column * j)
-            worth = (m > FEW) | b_column.differs(t.size) | (n % t.columns).differs(0)
+            worth = (m > MIN_ROWS_TO_PACK_B) | b_column.differs(t.size) | (n % t.columns).differs(0)
             b_panel.set(t.columns * t.size)
             b_step.set(b_row)
             with f.when(worth):

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, WORD, Assembler
-from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Call, Routine, parts
+from pyframe.codegen.cpu.routines import (
+    SCRATCH,
+    Addr,
+    KernelBody,
+    KernelInvocation,
+    LibraryCall,
+    parts,
+)
 
 Action = Callable[[Assembler, Any, Any, Any], None]  # with a place, a value and their bytes
 
@@ -28,7 +35,7 @@ _SEGMENTS = "@to @bounds @order @source rows nbytes source_row"
 _WORDS = f"@place @index @value outer m inner rows wide nbytes {' '.join(_STRIDES)}"
 
 
-def _indexed(action: Action, shared: str = "outer") -> Body:
+def _indexed(action: Action, shared: str = "outer") -> KernelBody:
     def write(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
         number = f.local(type=I64)
         of_all = {"outer": (0, w["outer"]), "inner": (0, w["inner"]), shared: (first, last)}
@@ -64,7 +71,7 @@ def _indexed(action: Action, shared: str = "outer") -> Body:
                 index.add(w["index_row"])
                 value.add(w["value_row"])
 
-    return Body(_WORDS, shared, write)
+    return KernelBody(_WORDS, shared, write)
 
 
 _OPERANDS = ("place", "index", "value")
@@ -155,14 +162,14 @@ def _copy(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
 BODIES = {
     "take": _indexed(_take, "inner"),
     "put": _indexed(move),
-    "add_narrow": Body(f"{_WORDS} @to size", "outer", _add_narrow),
-    "segments_narrow": Body(_SEGMENTS, "rows", _narrow_segments),
-    "fill": Body("@to nbytes", "nbytes", _fill, grain=64),
-    "copy": Body("@to @x nbytes", "nbytes", _copy, grain=64),
+    "add_narrow": KernelBody(f"{_WORDS} @to size", "outer", _add_narrow),
+    "segments_narrow": KernelBody(_SEGMENTS, "rows", _narrow_segments),
+    "fill": KernelBody("@to nbytes", "nbytes", _fill, grain=64),
+    "copy": KernelBody("@to @x nbytes", "nbytes", _copy, grain=64),
 }
 for _kind, _type in TYPES.items():
     BODIES[f"add_rows_{_kind}"] = _indexed(functools.partial(_combine, _type, "add", vectors=True))
-    BODIES[f"segments_{_kind}"] = Body(_SEGMENTS, "rows", functools.partial(_segments, _type))
+    BODIES[f"segments_{_kind}"] = KernelBody(_SEGMENTS, "rows", functools.partial(_segments, _type))
     for _how, _name in UFUNCS.items():
         if _type in (F32, F64) or _name in ("add", "mul"):
             BODIES[f"{_how}_{_kind}"] = _indexed(functools.partial(_combine, _type, _name))
@@ -177,7 +184,7 @@ Strides = tuple[int, int, int]
 def _call(
     function: str, operands: Strides, index: np.ndarray, sizes: Strides, rows: int, nbytes: int,
     strides: Sequence[Strides], work: int,
-) -> Call:  # fmt: skip
+) -> KernelInvocation:  # fmt: skip
     """A call on a place, an index and values by number; `work` elements are to be shared."""
     (outer, m, inner), (place, of_index, of_value) = sizes, strides
     takes = function == "take"
@@ -187,11 +194,11 @@ def _call(
     if takes and m == inner == 1:
         outer, inner, place = 1, outer, (0, place[1], place[0])
         of_index, of_value = ((0, 0, x[0]) for x in (of_index, of_value))
-    wide, at = int(index.dtype.itemsize == 8), [At(n) for n in operands]
-    words: tuple[int | At, ...] = (
+    wide, at = int(index.dtype.itemsize == 8), [Addr(n) for n in operands]
+    words: tuple[int | Addr, ...] = (
         *at, outer, m, inner, rows, wide, nbytes, *place, *of_index, *of_value,
     )  # fmt: skip
-    return Call(function, words, parts(inner if takes else outer, work))
+    return KernelInvocation(function, words, parts(inner if takes else outer, work))
 
 
 def _is_index(x: np.ndarray) -> bool:
@@ -205,7 +212,7 @@ def _has_whole_rows(*arrays: np.ndarray) -> bool:
 def _of_rows(
     function: str, operands: Strides, place_row: int, x: np.ndarray, rows: int, values: np.ndarray,
     shares: bool = False,
-) -> Call:  # fmt: skip
+) -> KernelInvocation:  # fmt: skip
     """A call on whole rows of an index x; `shares`: parts of the work are columns."""
     nbytes, count = values.shape[1] * values.itemsize, 1
     if shares:  # some columns each, of whole lines of cache
@@ -216,43 +223,43 @@ def _of_rows(
     return _call(function, operands, x, (count, len(x), 1), rows, nbytes, strides, values.size)
 
 
-def take_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def take_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `take_rows`, of rows that lie in line each."""
     x, index = inputs
     if not _is_index(index) or not _has_whole_rows(x):
         return None
-    return Routine((_of_rows("take", (0, 1, 2), x.strides[0], index, len(x), out),))
+    return LibraryCall((_of_rows("take", (0, 1, 2), x.strides[0], index, len(x), out),))
 
 
-def put_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def put_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `put_rows`, of a contiguous base and of rows that lie in line each."""
     base, index, source = inputs
     if not _is_index(index) or not _has_whole_rows(source) or not base.flags.c_contiguous:
         return None
     put = _of_rows("put", (3, 1, 2), out.strides[0], index, len(out), source, True)
-    return Routine((_copied(out), put))
+    return LibraryCall((_copied(out), put))
 
 
-def put_row(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def put_row(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `put_row`, of a contiguous base."""
     base, place, value = inputs
     call = _row(3, (1, 2), place, value, attrs, out)
     if call is None or not base.flags.c_contiguous:
         return None
-    return Routine((_copied(out), call))
+    return LibraryCall((_copied(out), call))
 
 
-def put_row_over(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def put_row_over(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `put_row_over`."""
     place, value = inputs
     call = _row(2, (0, 1), place, value, attrs, out)
-    return call and Routine((call,))
+    return call and LibraryCall((call,))
 
 
 def _row(
     to: int, operands: tuple[int, int], place: np.ndarray, value: np.ndarray, attrs: Any,
     out: np.ndarray,
-) -> Call | None:  # fmt: skip
+) -> KernelInvocation | None:  # fmt: skip
     """A call that puts rows of a value, which lie in line each, at one place of each part."""
     _, offset, rows = attrs
     (outer, inner), size = value.shape, value.itemsize
@@ -260,19 +267,21 @@ def _row(
         return None
     nbytes = inner * size
     words = (
-        At(to, offset * size), *map(At, operands), outer, 1, 1, rows,
+        Addr(to, offset * size), *map(Addr, operands), outer, 1, 1, rows,
         int(place.dtype.itemsize == 8), nbytes, rows * nbytes, nbytes, 0, 0, 0, 0,
         value.strides[0], 0, 0,
     )  # fmt: skip
-    return Call("put", words, parts(outer, value.size))
+    return KernelInvocation("put", words, parts(outer, value.size))
 
 
-def _copied(out: np.ndarray) -> Call:
+def _copied(out: np.ndarray) -> KernelInvocation:
     """Operand 0 where the result, number 3, is to lie."""
-    return Call("copy", (At(3), At(0), out.nbytes), parts(out.nbytes // 64, out.size))
+    return KernelInvocation(
+        "copy", (Addr(3), Addr(0), out.nbytes), parts(out.nbytes // 64, out.size)
+    )
 
 
-def add_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def add_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `add_rows`, of rows that lie in line each; it adds in the index's order."""
     index, source = inputs
     kind = source.dtype.str[1:]
@@ -281,22 +290,24 @@ def add_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine
     rows, width = out.shape
     if kind == "f4" and width <= NARROW:
         add = _of_rows("add_narrow", (SCRATCH, 0, 1), 8 * width, index, rows, source)
-        words = *add.arguments, At(2), out.size
-        return Routine((add._replace(arguments=words),), 8 * out.size)
+        words = *add.arguments, Addr(2), out.size
+        return LibraryCall((add._replace(arguments=words),), 8 * out.size)
     add = _of_rows(f"add_rows_{kind}", (2, 0, 1), out.strides[0], index, rows, source, True)
-    return Routine((Call("fill", (At(2), out.nbytes), parts(out.nbytes // 64, out.size)), add))
+    return LibraryCall(
+        (KernelInvocation("fill", (Addr(2), out.nbytes), parts(out.nbytes // 64, out.size)), add)
+    )
 
 
-def add_segments(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def add_segments(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `add_segments`, of rows that lie in line each; it adds in the given order."""
     bounds, order, source = inputs
     kind, (rows, width) = source.dtype.str[1:], out.shape
     whole = all(x.dtype == np.int64 and x.flags.c_contiguous for x in (bounds, order))
     if not whole or not _has_whole_rows(source) or kind not in TYPES:
         return None
-    words = At(3), At(0), At(1), At(2), rows, width * out.itemsize, source.strides[0]
+    words = (Addr(3), Addr(0), Addr(1), Addr(2), rows, width * out.itemsize, source.strides[0])
     name = "narrow" if kind == "f4" and width <= NARROW else kind
-    return Routine((Call(f"segments_{name}", words, parts(rows, source.size)),))
+    return LibraryCall((KernelInvocation(f"segments_{name}", words, parts(rows, source.size)),))
 
 
 def _three(x: np.ndarray, shape: tuple[int, ...], dim: int) -> Strides | None:
@@ -310,7 +321,7 @@ def _three(x: np.ndarray, shape: tuple[int, ...], dim: int) -> Strides | None:
     return found.strides[0], found.strides[1], found.strides[2]
 
 
-def _along(function: str, operands: Strides, arrays: Arrays, dim: int) -> Call | None:
+def _along(function: str, operands: Strides, arrays: Arrays, dim: int) -> KernelInvocation | None:
     """A call on what is indexed, the index and the values."""
     indexed, x, _ = arrays
     strides = [_three(a, x.shape, dim) for a in arrays]
@@ -324,23 +335,23 @@ def _along(function: str, operands: Strides, arrays: Arrays, dim: int) -> Call |
     )  # fmt: skip
 
 
-def take_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def take_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `take_along`."""
     call = _along("take", (0, 1, 2), (*inputs, out), attrs[0])
-    return call and Routine((call,))
+    return call and LibraryCall((call,))
 
 
-def reorder(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def reorder(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `reorder`."""
     return take_along(inputs, (1,), out)
 
 
-def put_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def put_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `put_along`, of a contiguous base."""
     return _into_copy("put", inputs, attrs[0], out)
 
 
-def reduce_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def reduce_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `reduce_along`, of a contiguous base; it reduces in the index's order."""
     kind, how = out.dtype.str[1:], attrs[1]
     if kind not in TYPES or (kind[0] == "i" and how not in ("sum", "prod")):
@@ -348,14 +359,14 @@ def reduce_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Rou
     return _into_copy(f"{how}_{kind}", inputs, attrs[0], out)
 
 
-def add_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def add_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `add_along`: see `reduce_along`."""
     return reduce_along(inputs, (*attrs, "sum"), out)
 
 
-def _into_copy(function: str, inputs: Arrays, dim: int, out: np.ndarray) -> Routine | None:
+def _into_copy(function: str, inputs: Arrays, dim: int, out: np.ndarray) -> LibraryCall | None:
     base, index, source = inputs
     call = _along(function, (3, 1, 2), (out, index, source), dim)
     if call is None or not base.flags.c_contiguous:
         return None
-    return Routine((_copied(out), call))
+    return LibraryCall((_copied(out), call))

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyframe.codegen.cpu.assembler import Assembler
 from pyframe.codegen.cpu.index import move
-from pyframe.codegen.cpu.routines import At, Body, Call, Routine, parts
+from pyframe.codegen.cpu.routines import Addr, KernelBody, KernelInvocation, LibraryCall, parts
 
 
 def _copy_rows(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
@@ -18,10 +18,12 @@ def _copy_rows(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
         move(f, f.local(w["to"] + r * w["to_row"]), f.local(w["x"] + r * w["x_row"]), w["nbytes"])
 
 
-BODIES = {"copy_rows": Body("@to @x rows nbytes to_row x_row", "rows", _copy_rows)}
+BODIES = {"copy_rows": KernelBody("@to @x rows nbytes to_row x_row", "rows", _copy_rows)}
 
 
-def cat(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def cat(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> LibraryCall | None:
     """The routine of `cat1`, `cat2`, …, of inputs of which lies in line what is copied at once."""
     dim, calls, offset = attrs[0], [], 0
     rows = math.prod(out.shape[:dim])
@@ -32,11 +34,13 @@ def cat(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -
         apart = part.shape[1] > 1 and part.strides[1] != x.itemsize
         if nbytes and (apart or not np.may_share_memory(part, x)):
             return None
-        to = At(len(inputs), offset)
+        to = Addr(len(inputs), offset)
         if rows == 1:
-            calls.append(Call("copy", (to, At(i), nbytes), parts(nbytes // 64, x.size)))
+            calls.append(
+                KernelInvocation("copy", (to, Addr(i), nbytes), parts(nbytes // 64, x.size))
+            )
         else:
-            words = to, At(i), rows, nbytes, row, part.strides[0]
-            calls.append(Call("copy_rows", words, parts(rows, x.size)))
+            words = to, Addr(i), rows, nbytes, row, part.strides[0]
+            calls.append(KernelInvocation("copy_rows", words, parts(rows, x.size)))
         offset += nbytes
-    return Routine(tuple(calls))
+    return LibraryCall(tuple(calls))

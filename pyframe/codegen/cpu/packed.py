@@ -16,7 +16,7 @@ from typing import Any
 from pyframe.codegen.cpu.gemm import Make, Tile, WriteTile, tiles
 
 PANELS = 4  # unpacked at once, so that rows of x which lie far apart are walked less often
-FEW = 8  # rows of x that are multiplied by words as they lie
+FEW_ROWS = 8  # rows of x that are multiplied by words as they lie
 SIDE = 4  # rows of the weight that are walked together then
 BLOCK = 32  # of k: no group is a part of one
 ROWS = 256  # of x that are summed, and made factors, at once
@@ -44,7 +44,7 @@ def floats(make: Make, t: Tile, tile: WriteTile, bits: int, symmetric: bool) -> 
     f = make(name("floats", bits, symmetric), PARAMS)
     memory, c, x, words, scale, offset, first, last, n, m, k, x_row, group = f.params
     groups = f.local(k // group)
-    with f.when(m <= FEW):
+    with f.when(m <= FEW_ROWS):
         i = f.local(0)
         for rows, function in dots:
             with f.during(lambda rows=rows: i <= m - rows):
@@ -52,7 +52,7 @@ def floats(make: Make, t: Tile, tile: WriteTile, bits: int, symmetric: bool) -> 
                 f.call(function, at, x + x_row * i, words, scale, offset, first, last, n, k, x_row,
                        group)  # fmt: skip
                 i.add(rows)
-    with f.when(m > FEW):
+    with f.when(m > FEW_ROWS):
         row, size = t.columns * t.size, t.depth * t.columns * t.size
         scales = f.local(memory + PANELS * (size + t.memory))
         width, depth = f.local(0), f.local(0)

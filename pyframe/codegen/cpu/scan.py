@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, Assembler
-from pyframe.codegen.cpu.routines import At, Body, Call, Routine, parts
+from pyframe.codegen.cpu.routines import Addr, KernelBody, KernelInvocation, LibraryCall, parts
 
 TYPES = {"f4": F32, "f8": F64, "i4": I32, "i8": I64}
 _WORDS = "@to @x outer n inner x_outer x_step x_inner"
 
 
-def _scan(type: str, name: str) -> Body:
+def _scan(type: str, name: str) -> KernelBody:
     wide = F64 if type == F32 else type
     size = 8 if type in (F64, I64) else 4
 
@@ -39,7 +39,7 @@ def _scan(type: str, name: str) -> Body:
                 at.add(w["x_step"])
                 into.add(inner * size)
 
-    return Body(_WORDS, "outer", write)
+    return KernelBody(_WORDS, "outer", write)
 
 
 BODIES = {
@@ -50,14 +50,14 @@ BODIES = {
 
 def _routine(
     name: str, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """Of a scan by this instruction, of any strides."""
     (x,) = inputs
     kind = x.dtype.str[1:]
     if kind not in TYPES:
         return None
-    words = At(1), At(0), *x.shape, *x.strides
-    return Routine((Call(f"scan_{name}_{kind}", words, parts(len(x), x.size)),))
+    words = Addr(1), Addr(0), *x.shape, *x.strides
+    return LibraryCall((KernelInvocation(f"scan_{name}_{kind}", words, parts(len(x), x.size)),))
 
 
 cumsum = functools.partial(_routine, "add")

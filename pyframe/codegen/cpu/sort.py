@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.assembler import I32, I64, PTR, WORD, Assembler
-from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Call, Routine, parts
+from pyframe.codegen.cpu.routines import (
+    SCRATCH,
+    Addr,
+    KernelBody,
+    KernelInvocation,
+    LibraryCall,
+    parts,
+)
 
 TYPES = {"i4": I32, "i8": I64}
 BINS = 256
 PAIR = 16  # bytes of a key and its index
 
 
-def _argsort(type: str) -> Body:
+def _argsort(type: str) -> KernelBody:
     """Of each row the indices from number `begin` to `end` in the stable order of the keys.
 
     Pairs of a key (its sign turned, so that it is unsigned) and its index go from one list into
@@ -82,10 +89,10 @@ def _argsort(type: str) -> Body:
                 f.store(at, f.load(WORD, first + i * PAIR, 8).cast(I64))
                 at.add(8)
 
-    return Body("@to @keys rows n begin end key_row key_step @memory room", "rows", write)
+    return KernelBody("@to @keys rows n begin end key_row key_step @memory room", "rows", write)
 
 
-def _search(type: str) -> Body:
+def _search(type: str) -> KernelBody:
     """How many keys of a row in order are less than each of another row's."""
     size = 4 if type == I32 else 8
 
@@ -105,10 +112,10 @@ def _search(type: str) -> Body:
                     left.set(half)
             f.store(w["to"] + (row * w["m"] + i) * 8, low.cast(I64))
 
-    return Body("@to @keys @values rows n m key_row value_row key_step", "m", write)
+    return KernelBody("@to @keys @values rows n m key_row value_row key_step", "m", write)
 
 
-def _merge(type: str) -> Body:
+def _merge(type: str) -> KernelBody:
     """Of rows of indices those in the order of their keys, if those of each half are in order; a
     row of keys belongs to `each` of them."""
 
@@ -145,7 +152,7 @@ def _merge(type: str) -> Body:
                     right.add(1)
                 at.add(8)
 
-    return Body("@to @keys @order rows half each key_row key_step", "rows", write)
+    return KernelBody("@to @keys @order rows half each key_row key_step", "rows", write)
 
 
 BODIES = {f"argsort_{kind}": _argsort(type) for kind, type in TYPES.items()}
@@ -153,53 +160,53 @@ BODIES |= {f"search_{kind}": _search(type) for kind, type in TYPES.items()}
 BODIES |= {f"merge_{kind}": _merge(type) for kind, type in TYPES.items()}
 
 
-def _order(key: np.ndarray, begin: int, end: int) -> Routine | None:
+def _order(key: np.ndarray, begin: int, end: int) -> LibraryCall | None:
     kind = key.dtype.str[1:]
     if kind not in TYPES:
         return None
     rows, n = key.shape
     room = key.itemsize * 4 * BINS + 2 * PAIR * n
-    words = At(1), At(0), rows, n, begin, end, *key.strides, At(SCRATCH), room
-    return Routine((Call(f"argsort_{kind}", words, parts(rows, key.size)),), room)
+    words = (Addr(1), Addr(0), rows, n, begin, end, *key.strides, Addr(SCRATCH), room)
+    return LibraryCall((KernelInvocation(f"argsort_{kind}", words, parts(rows, key.size)),), room)
 
 
 def argsort(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """The routine of `argsort`, of keys of any strides."""
     return _order(inputs[0], 0, attrs[0])
 
 
 def sort_runs(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """The routine of `sort_runs`; exports run the Programs of GPUs, which sort so."""
     return _order(inputs[0], 0, inputs[0].shape[1])
 
 
 def merge_runs(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """The routine of `merge_runs`, of keys of any strides."""
     keys, order = inputs
     kind = keys.dtype.str[1:]
     if kind not in TYPES or order.dtype != np.int64 or not order.flags.c_contiguous:
         return None
     rows, n = order.shape
-    words = At(2), At(0), At(1), rows, n // 2, rows // keys.shape[0], *keys.strides
-    return Routine((Call(f"merge_{kind}", words, parts(rows, order.size)),))
+    words = (Addr(2), Addr(0), Addr(1), rows, n // 2, rows // keys.shape[0], *keys.strides)
+    return LibraryCall((KernelInvocation(f"merge_{kind}", words, parts(rows, order.size)),))
 
 
 def kth_index(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """The routine of `kth_index`, of keys of any strides."""
     return _order(inputs[0], attrs[0] - 1, attrs[0])
 
 
 def searchsorted(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """The routine of `searchsorted`, of values whose rows lie in line each."""
     keys, values = inputs
     kind = keys.dtype.str[1:]
@@ -208,5 +215,5 @@ def searchsorted(
         return None
     (rows, n), m = keys.shape, values.shape[1]
     steps = keys.strides[0], values.strides[0], keys.strides[1]
-    words = At(2), At(0), At(1), rows, n, m, *steps
-    return Routine((Call(f"search_{kind}", words, parts(m, values.size)),))
+    words = Addr(2), Addr(0), Addr(1), rows, n, m, *steps
+    return LibraryCall((KernelInvocation(f"search_{kind}", words, parts(m, values.size)),))

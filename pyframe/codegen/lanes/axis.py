@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pyframe.core.sizes import SymbolicSize, changes, greatest
+from pyframe.core.sizes import SymbolicSize, is_symbolic_size, sym_max
 from pyframe.core.view import IndexMap
-from pyframe.graph.loops import Nest, position
+from pyframe.graph.loops import LoopNest, position
 from pyframe.graph.program import Apply, Load, Reduce
 from pyframe.graph.scalar import Scalar
 
 SCATTERED = 2  # times what a load costs, a store
-LEAST = 4  # lanes of a vector
+MIN_LANES = 4  # lanes of a vector
 
 
-def lane_axis(nested: Nest, width: int) -> tuple[int, int]:
+def choose_vector_axis(nested: LoopNest, width: int) -> tuple[int, int]:
     """The axis along which lanes cost least, and how many there are; (-1, 1): none."""
     ops = sum(isinstance(i, (Apply, Reduce)) for i in nested.code)
     maps = [i.index_map for i in nested.code if isinstance(i, Load)]
@@ -27,7 +27,7 @@ def lane_axis(nested: Nest, width: int) -> tuple[int, int]:
         return axis, lanes
     for d, n in enumerate(nested.space):
         grid = d in nested.levels[0]
-        long = changes(n)  # it may be
+        long = is_symbolic_size(n)  # it may be
         for w in [w for w in powers(width) if long or w <= n]:
             each = ops + sum(cost(at, d, w) for at in loads)
             each += sum(cost(at, d, w) * SCATTERED for at in stores)
@@ -41,7 +41,7 @@ def lane_axis(nested: Nest, width: int) -> tuple[int, int]:
     return axis, lanes
 
 
-def across(nested: Nest, axis: int, lanes: int) -> int | None:
+def inner_axis(nested: LoopNest, axis: int, lanes: int) -> int | None:
     """The axis that is best walked within the loop over the lane axis, if there is one: where
     memory lies along another axis than lanes do, what the next vectors read is in cache then."""
     if axis not in nested.levels[0] or len(nested.levels) > 1:
@@ -51,7 +51,7 @@ def across(nested: Nest, axis: int, lanes: int) -> int | None:
             at = position(i.index_map, nested.space).at
             if linear(at, axis, lanes) not in (0, 1):
                 for d, n in enumerate(nested.space):
-                    long = changes(n) or n >= lanes
+                    long = is_symbolic_size(n) or n >= lanes
                     if d != axis and long and linear(at, d, 1) == 1:
                         return d
     return None
@@ -65,7 +65,7 @@ def cost(at: Scalar, d: int, lanes: int) -> float:
 
 def powers(most: int) -> list[int]:
     """How many lanes vectors may have, the most first."""
-    return [1 << k for k in range(most.bit_length() - 1, LEAST.bit_length() - 2, -1)]
+    return [1 << k for k in range(most.bit_length() - 1, MIN_LANES.bit_length() - 2, -1)]
 
 
 def extent(space: Sequence[int], maps: Sequence[IndexMap]) -> int:
@@ -74,7 +74,7 @@ def extent(space: Sequence[int], maps: Sequence[IndexMap]) -> int:
     for m in maps:
         for v in m:
             size = sum(abs(n * stride) for n, stride in zip(v.shape, v.strides, strict=True))
-            out = greatest(out, abs(v.offset) + size)
+            out = sym_max(out, abs(v.offset) + size)
     return out
 
 
@@ -103,7 +103,7 @@ def linear(x: Scalar, d: int, lanes: int) -> int | None:
         return a + b
     if x.op == "mul" and x.args[1].op == "const":
         times = x.args[1].value
-        return None if changes(times) else a * int(times)
+        return None if is_symbolic_size(times) else a * int(times)
     if x.op in ("div", "rem", "lt", "le"):
         moving, fixed = (x.args[1], x.args[0]) if x.op == "le" else x.args
         step = b if x.op == "le" else a

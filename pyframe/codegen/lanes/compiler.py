@@ -21,18 +21,18 @@ class Launch(NamedTuple):
     units: Any = 0
 
 
-class Memory(NamedTuple):
+class ScratchArg(NamedTuple):
     """A word that is the address of so many bytes, which hold nothing between launches."""
 
     nbytes: int
 
 
-class Fault(NamedTuple):
+class ErrorFlagArg(NamedTuple):
     """A word that is the address of an i64, which a routine sets where the op's NumPy function
     raises an error."""
 
 
-class Code(Protocol):
+class Launches(Protocol):
     """Launches, ready to run. Where they work stands in `table`, in words as wide as an address: of
     launch k from `starts[k]` on the addresses of its function's bindings, then that of its params;
     or what its routine takes. Who runs it writes there."""
@@ -48,12 +48,12 @@ class Code(Protocol):
     def run(self, first: int, last: int) -> None:
         """Run the launches from `first` on, before `last`."""
 
-    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+    def again(self, units: np.ndarray, words: np.ndarray) -> Launches:
         """The same launches with other words in their table, those of functions whose sizes change
         of so many units. Both are ints of 64 bits."""
 
 
-class Compiler(Protocol):
+class CpuCompiler(Protocol):
     """Makes lane programs run on the CPU at hand."""
 
     name: str
@@ -62,7 +62,7 @@ class Compiler(Protocol):
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> Sequence[tuple[str, Sequence[int | np.ndarray | Memory | Fault]]] | None:
+    ) -> Sequence[tuple[str, Sequence[int | np.ndarray | ScratchArg | ErrorFlagArg]]] | None:
         """The routines of the library, with their words, that compute `op` on these arrays as they
         lie in memory; None if it has none. An array among the words stands for its address, and is
         to be kept."""
@@ -71,5 +71,5 @@ class Compiler(Protocol):
         """What `load` takes of a kernel without a routine; it says its `units` and `sizes`, which
         are formulas where sizes change. UnsupportedKernelError if it has no form here."""
 
-    def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Code:
+    def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Launches:
         """Compile; `functions` are what `printed` gave."""

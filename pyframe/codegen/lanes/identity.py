@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.op import IMPORTED, REGISTRY
+from pyframe.core.op import IMPORT_TIME, REGISTRY
 from pyframe.graph.program import Apply, Kernel, Reduce
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -65,7 +65,7 @@ def sources() -> str | None:
                         folders.append(entry.path)
     except OSError:
         return None
-    if not found or max(found)[0] >= IMPORTED:
+    if not found or max(found)[0] >= IMPORT_TIME:
         return None
     return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 

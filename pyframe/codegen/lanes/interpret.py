@@ -28,10 +28,10 @@ def run(
 ) -> None:  # fmt: skip
     """Run the units from `begin` to `end` (-1: all) on byte arrays, one a binding."""
     for unit in range(begin, function.units if end < 0 else end):
-        _Run(buffers, params, unit).block(function.body)
+        _UnitInterpreter(buffers, params, unit).block(function.body)
 
 
-class _Run:
+class _UnitInterpreter:
     """The values of one unit."""
 
     def __init__(self, buffers: Sequence[Array], params: bytes, unit: int) -> None:
@@ -44,10 +44,10 @@ class _Run:
             if out is not None:
                 self.values[i.out] = out
 
-    def _const(self, i: lanes.Const) -> Array:
+    def _const(self, i: lanes.LaneConst) -> Array:
         return np.full(i.lanes, i.value, REGISTERS[i.type])
 
-    def _param(self, i: lanes.Param) -> Array:
+    def _param(self, i: lanes.LaneParam) -> Array:
         found = np.frombuffer(self.params, STORED[i.memory], 1, 8 * i.word)
         return found.astype(REGISTERS[i.type])
 
@@ -66,16 +66,16 @@ class _Run:
     def _lane(self, i: lanes.Lane) -> Array:
         return self.values[i.arg][i.at : i.at + 1]
 
-    def _op(self, i: lanes.Op) -> Array:
+    def _op(self, i: lanes.LaneOp) -> Array:
         i = i._replace(type="i64") if i.type == INDEX else i
         out = PRIMITIVES[i.op](i, *[self.values[a] for a in i.args])
         return np.asarray(out).astype(REGISTERS[i.type], copy=False)
 
-    def _places(self, i: lanes.Load | lanes.Store) -> Array:
+    def _places(self, i: lanes.LaneLoad | lanes.LaneStore) -> Array:
         at = self.values[i.at]
         return at if i.stride is None else at + i.stride * np.arange(i.lanes)
 
-    def _load(self, i: lanes.Load) -> Array:
+    def _load(self, i: lanes.LaneLoad) -> Array:
         valid = self.values[i.valid] if i.valid >= 0 else np.ones(i.lanes, np.bool_)
         memory = self.buffers[i.binding].view(STORED[i.memory])
         places = self._places(i)[valid]
@@ -84,7 +84,7 @@ class _Run:
         out[valid] = memory[places]
         return out
 
-    def _store(self, i: lanes.Store) -> None:
+    def _store(self, i: lanes.LaneStore) -> None:
         places = self._places(i)
         assert (places >= 0).all(), "a store before the buffer"
         self.buffers[i.binding].view(STORED[i.memory])[places] = self.values[i.arg]
@@ -105,4 +105,4 @@ class _Run:
             self.block(i.body)
 
 
-_RUN = lanes.methods(_Run, "_")
+_RUN = lanes.methods(_UnitInterpreter, "_")

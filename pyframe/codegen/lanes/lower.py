@@ -15,57 +15,57 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pyframe.codegen.lanes.axis import LEAST, across, lane_axis, powers
+from pyframe.codegen.lanes.axis import MIN_LANES, choose_vector_axis, inner_axis, powers
 from pyframe.codegen.lanes.program import (
     INDEX,
     For,
+    LaneLoad as LoadLanes,
+    LaneParam as ReadParam,
     LaneProgram,
-    Load as LoadLanes,
-    Param as ReadParam,
-    Store as StoreLanes,
+    LaneStore as StoreLanes,
     Unit,
     UnsupportedKernelError,
 )
 from pyframe.codegen.lanes.reductions import Reduction
-from pyframe.codegen.lanes.values import NARROW, STORED, Scope, Value, Values, register
+from pyframe.codegen.lanes.values import NARROW, STORED, LaneValue, LoopScope, SsaBuilder, register
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import REGISTRY
-from pyframe.core.sizes import changes, number
+from pyframe.core.sizes import is_symbolic_size, size_hint
 from pyframe.graph import program, scalar as s
-from pyframe.graph.loops import Let, Loop, Nest, Write, axes_of, nest, position
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid
+from pyframe.graph.loops import Let, Loop, LoopNest, Write, axes_of, nest, position
+from pyframe.graph.program import Apply, InBounds, Kernel, Load, Reduce, ScalarParam, Store
 from pyframe.graph.scalar import Scalar
 
-UNROLLED = 8  # rounds of a loop that is made again: what it loads and computes stays in registers
-GRAIN = 1 << 16  # elements times instructions of a unit of work
+MAX_UNROLL = 8  # rounds of a loop that is made again: what it loads and computes stays in registers
+WORK_PER_ITEM = 1 << 16  # elements times instructions of a unit of work
 MAX_UNITS = 1 << 10
-TINY = 4  # instructions of a reduction that is made in several parts side by side
-PARTS = 4  # of such a reduction: an addition waits for the one before it, these don't
+TINY_REDUCTION = 4  # instructions of a reduction that is made in several parts side by side
+ACCUMULATORS = 4  # of such a reduction: an addition waits for the one before it, these don't
 
 
-class Range(NamedTuple):
+class AxisRange(NamedTuple):
     """A part of an axis: where it begins and ends, and how many elements it may have."""
 
-    start: Value
-    stop: Value
+    start: LaneValue
+    stop: LaneValue
     lengths: tuple[int, ...]
 
 
 def lower(kernel: Kernel, width: Callable[[set[str]], int], label: str = "") -> LaneProgram:
     """`kernel`, which is no routine, as a lane program. `width` says how many lanes vectors of
     these types are to have. UnsupportedKernelError says what has no form."""
-    return Lowering(nest(kernel), kernel, width, label).function()
+    return LaneLowering(nest(kernel), kernel, width, label).function()
 
 
-class Lowering(Values):
+class LaneLowering(SsaBuilder):
     """A kernel on its way: its instructions as values, its levels as loops."""
 
     def __init__(
-        self, nested: Nest, kernel: Kernel, width: Callable[[set[str]], int], label: str
+        self, nested: LoopNest, kernel: Kernel, width: Callable[[set[str]], int], label: str
     ) -> None:
         types = {register(program.dtype_of(i)) for i in nested.code}
         types |= {register(w.dtype) for w in kernel.stores}
-        axis, self.width = lane_axis(nested, width(types))
+        axis, self.width = choose_vector_axis(nested, width(types))
         super().__init__(nested.space, axis, kernel.bindings)
         self.nest, self.kernel, self.label = nested, kernel, label
         self.code = nested.code
@@ -81,7 +81,7 @@ class Lowering(Values):
 
     # --- instructions
 
-    def value(self, k: int) -> Value:
+    def value(self, k: int) -> LaneValue:
         """The value of instruction k, which is known."""
         for scope in reversed(self.scopes):
             found = scope.values.get(k)
@@ -97,14 +97,14 @@ class Lowering(Values):
         depths = [self.opened[d] for d in self.varies[k] if d in self.opened]
         self.scopes[max(found.depth, *depths, 0)].values[k] = found
 
-    def computed(self, i: Any) -> Value:
+    def computed(self, i: Any) -> LaneValue:
         if isinstance(i, Load):
             return self.load(i)
-        if isinstance(i, Param):
+        if isinstance(i, ScalarParam):
             key, type = ("param", i.word), register(i.dtype)
             form = STORED[i.dtype.name]
             return self.emit(key, lambda n: ReadParam(n, i.word, form, type), type, 1, 0)
-        if isinstance(i, Valid):
+        if isinstance(i, InBounds):
             valid = position(i.index_map, self.space).valid
             return self.const(True, "bool") if valid is None else self.in_lanes(valid)
         if isinstance(i, Apply):
@@ -115,7 +115,7 @@ class Lowering(Values):
             return self.converted(self.value(i.arg), i.dtype)
         raise UnsupportedKernelError(f"{i.__class__.__name__} has no form")
 
-    def load(self, i: Load) -> Value:
+    def load(self, i: Load) -> LaneValue:
         type, form = register(i.dtype), STORED[i.dtype.name]
         at, stride, valid, lanes = self.place(i.index_map)
         which = -1 if valid is None else valid.id
@@ -129,7 +129,7 @@ class Lowering(Values):
             type, lanes, depth,
         )  # fmt: skip
 
-    def applied(self, i: Apply) -> Value:
+    def applied(self, i: Apply) -> LaneValue:
         op: Any = REGISTRY[i.op]
         if op.scalar is None:
             raise UnsupportedKernelError(f"{i.op} has no scalar meaning")
@@ -141,7 +141,7 @@ class Lowering(Values):
         found = meaning(i.op, types, register(i.dtype))
         return self.converted(self.expression(found, args, {}), i.dtype)
 
-    def converted(self, x: Value, d: DType) -> Value:
+    def converted(self, x: LaneValue, d: DType) -> LaneValue:
         """`x` as a value of dtype `d`."""
         type = register(d)
         if x.type != type:
@@ -172,42 +172,44 @@ class Lowering(Values):
 
     def units(self) -> int:
         """Make the loops of level 0; how many units of work they are cut into."""
-        inside = across(self.nest, self.axis, self.width)
+        inside = inner_axis(self.nest, self.axis, self.width)
         axes = [d for d in self.order[0] if d != inside]
         sizes = [self.space[d] for d in axes]
         if not all(sizes) or (inside is not None and not self.space[inside]):
             return 0
-        work = inner = number(self.work)
-        grain = max(GRAIN, work // MAX_UNITS)
+        work = inner = size_hint(self.work)
+        grain = max(WORK_PER_ITEM, work // MAX_UNITS)
         cut, block, blocks = 0, 0, 1  # units have `block` elements of axis `cut`, one of others
-        for cut, n in enumerate(map(number, sizes)):  # those of now: how work is cut, is free
+        for cut, n in enumerate(map(size_hint, sizes)):  # those of now: how work is cut, is free
             inner //= n
             if inner <= grain or cut == len(sizes) - 1:
                 block = max(grain // max(inner, 1), 1)
                 if axes[cut] == self.axis:
                     # several vectors share a walk, but not where that leaves one unit
-                    least = self.width * (PARTS if n > PARTS * self.width else 1)
+                    least = self.width * (ACCUMULATORS if n > ACCUMULATORS * self.width else 1)
                     block = -(-block // least) * least
-                block = block if changes(sizes[cut]) else min(block, n)
+                block = block if is_symbolic_size(sizes[cut]) else min(block, n)
                 blocks = -(-sizes[cut] // block)
                 break
         units = math.prod(sizes[:cut]) * blocks
         if not axes:
             self.statements(self.nest.body)
             return 1
-        ranges: list[Range | None] = [None] * len(axes)
-        several = changes(units) or units > 1
+        ranges: list[AxisRange | None] = [None] * len(axes)
+        several = is_symbolic_size(units) or units > 1
         if several:
             u = self.emit("unit", Unit, INDEX, 1, 0)
-            if changes(blocks) or blocks > 1:
+            if is_symbolic_size(blocks) or blocks > 1:
                 part = u if cut == 0 else self.op("rem", u, self.const(blocks, INDEX))
                 u = u if cut == 0 else self.op("div", u, self.const(blocks, INDEX))
                 lo = self.op("mul", part, self.const(block, INDEX))
                 hi = self.op("add", lo, self.const(block, INDEX))
                 rest = sizes[cut] % block
-                if changes(rest) or rest:
+                if is_symbolic_size(rest) or rest:
                     hi = self.op("min", hi, self.const(sizes[cut], INDEX))
-                ranges[cut] = Range(lo, hi, (block, rest if changes(rest) else rest or block))
+                ranges[cut] = AxisRange(
+                    lo, hi, (block, rest if is_symbolic_size(rest) else rest or block)
+                )
             for d in reversed(range(cut)):
                 at = u if d == 0 else self.op("rem", u, self.const(sizes[d], INDEX))
                 u = u if d == 0 else self.op("div", u, self.const(sizes[d], INDEX))
@@ -230,10 +232,13 @@ class Lowering(Values):
             return []
         w, n = self.width, self.space[self.axis]
         out = [(w, 1)]
-        if any(isinstance(st, Loop) for st in self.nest.body) and len(self.code) <= 4 * TINY:
-            out.insert(0, (w * PARTS, 1))
-        if changes(n):
-            return [*out, (LEAST, 1)] if w > LEAST else out
+        if (
+            any(isinstance(st, Loop) for st in self.nest.body)
+            and len(self.code) <= 4 * TINY_REDUCTION
+        ):
+            out.insert(0, (w * ACCUMULATORS, 1))
+        if is_symbolic_size(n):
+            return [*out, (MIN_LANES, 1)] if w > MIN_LANES else out
         rest = n % w
         least = min([*powers(w // 2), 1], key=lambda c: rest // c + rest % c)
         return [*out, (least, 1)] if least > 1 else out
@@ -248,7 +253,7 @@ class Lowering(Values):
                 self.loop(st)
 
     def walk(
-        self, axes: Sequence[int], ranges: Sequence[Range | None], body: Callable[[int], None],
+        self, axes: Sequence[int], ranges: Sequence[AxisRange | None], body: Callable[[int], None],
         stages: Sequence[tuple[int, int]], after: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         """Loops over the axes, the last one innermost; `body` makes what is in them for part number
@@ -266,7 +271,12 @@ class Lowering(Values):
             after(len(axes))
 
     def each(
-        self, d: int, given: Range | None, body: Callable[[], None], step: int = 1, times: int = 0
+        self,
+        d: int,
+        given: AxisRange | None,
+        body: Callable[[], None],
+        step: int = 1,
+        times: int = 0,
     ) -> None:
         """A loop over axis `d`, or over a range of it; `times` is how often, if that is known."""
         if given is None:
@@ -276,10 +286,10 @@ class Lowering(Values):
             for n in range(times):
                 at = self.op("add", given.start, self.const(n * step, INDEX)) if n else given.start
                 self.indices[d] = at._replace(depth=len(self.scopes) - 1)
-                self.inside(d, Scope(self.scopes[-1]), body)
+                self.inside(d, LoopScope(self.scopes[-1]), body)
         else:
-            scope, n = Scope(), self.new()
-            self.indices[d] = Value(n, INDEX, 1, len(self.scopes))
+            scope, n = LoopScope(), self.new()
+            self.indices[d] = LaneValue(n, INDEX, 1, len(self.scopes))
             self.inside(d, scope, body)
             if scope.lines:
                 ends = given.start.id, given.stop.id
@@ -289,7 +299,7 @@ class Lowering(Values):
         else:
             self.indices[d] = outer
 
-    def inside(self, d: int, scope: Scope, body: Callable[[], None]) -> None:
+    def inside(self, d: int, scope: LoopScope, body: Callable[[], None]) -> None:
         """What is in a loop over axis `d`, or in one round of it."""
         before = self.opened.get(d, 0)
         self.opened[d] = len(self.scopes)
@@ -299,7 +309,7 @@ class Lowering(Values):
         self.opened[d] = before
 
     def in_vectors(
-        self, d: int, given: Range | None, body: Callable[[int], None],
+        self, d: int, given: AxisRange | None, body: Callable[[int], None],
         stages: Sequence[tuple[int, int]],
     ) -> None:  # fmt: skip
         """A loop over the lane axis for each of `stages`: (lanes, how many such vectors side by
@@ -313,7 +323,7 @@ class Lowering(Values):
                 continue
             lengths = tuple([n % step for n in lengths])
             end = stop
-            if any(changes(n) or n for n in lengths):
+            if any(is_symbolic_size(n) or n for n in lengths):
                 if given is None:
                     end = self.const(self.space[d] - lengths[0], INDEX)
                 else:
@@ -324,14 +334,14 @@ class Lowering(Values):
             self.lanes = lanes
             run = functools.partial(self.side_by_side, d, parts, body)
             often = times.pop() if len(times) == 1 else 0
-            self.each(d, Range(done, end, ()), run, step, max(often, 0))
+            self.each(d, AxisRange(done, end, ()), run, step, max(often, 0))
             self.lanes = 1
             done = end
 
-    def whole(self, d: int) -> Range:
+    def whole(self, d: int) -> AxisRange:
         """All of an axis."""
         n = self.space[d]
-        return Range(self.const(0, INDEX), self.const(n, INDEX), (n,))
+        return AxisRange(self.const(0, INDEX), self.const(n, INDEX), (n,))
 
     def side_by_side(self, d: int, parts: int, body: Callable[[int], None]) -> None:
         """The loop's body for several vectors, one after the other."""
@@ -350,11 +360,11 @@ class Lowering(Values):
         axes = self.order[st.level]
         lanes_here = bool(axes) and axes[-1] == self.axis
         parts = 1
-        if lanes_here and st.reduces and len(st.body) <= TINY:
+        if lanes_here and st.reduces and len(st.body) <= TINY_REDUCTION:
             n = self.space[self.axis]
-            parts = PARTS if changes(n) or n >= 2 * PARTS * self.width else 1
+            parts = ACCUMULATORS if is_symbolic_size(n) or n >= 2 * ACCUMULATORS * self.width else 1
         accs = [Reduction(self, k, lanes_here, parts, axes) for k in st.reduces]
-        self.unrolled = UNROLLED if self.walked[st.level] > 1 else 1
+        self.unrolled = MAX_UNROLL if self.walked[st.level] > 1 else 1
 
         def body(part: int) -> None:
             self.statements(st.body)
@@ -386,15 +396,15 @@ class Lowering(Values):
             )
             return
         d, n = axes[0], self.space[axes[0]]
-        scope, at = Scope(), self.new()
+        scope, at = LoopScope(), self.new()
         self.scopes.append(scope)
-        start = Value(at, INDEX, 1, len(self.scopes) - 1)
+        start = LaneValue(at, INDEX, 1, len(self.scopes) - 1)
         stop = self.op("add", start, self.const(block, INDEX))
         rest = n % block
-        if changes(rest) or rest:
+        if is_symbolic_size(rest) or rest:
             stop = self.op("min", stop, self.const(n, INDEX))
-        lengths = block, rest if changes(rest) else rest or block
-        self.walk([d], [Range(start, stop, lengths)], body, stages, after)
+        lengths = block, rest if is_symbolic_size(rest) else rest or block
+        self.walk([d], [AxisRange(start, stop, lengths)], body, stages, after)
         self.scopes.pop()
         ends = self.const(0, INDEX).id, self.const(n, INDEX).id
         times = _known(-(-n // block))
@@ -406,7 +416,7 @@ class Lowering(Values):
 
 def _known(n: Any, other: int = 0) -> int:
     """A number of rounds; `other` where it changes."""
-    return other if changes(n) else n
+    return other if is_symbolic_size(n) else n
 
 
 @functools.lru_cache(4096)
@@ -430,7 +440,7 @@ def _axes_of_values(code: Sequence[Any]) -> list[set[int]]:
     """The axes along which each instruction's value varies."""
     out: list[set[int]] = []
     for i in code:
-        if isinstance(i, (Load, Valid)):
+        if isinstance(i, (Load, InBounds)):
             out.append(axes_of(i.index_map))
         elif isinstance(i, Apply):
             axes = set().union(*[out[a] for a in i.args])

@@ -19,7 +19,7 @@ class UnsupportedKernelError(Exception):
     """Why a kernel can't be a lane program; it runs through NumPy then."""
 
 
-class Const(NamedTuple):
+class LaneConst(NamedTuple):
     """The number `value` in every lane; a bool of type bool."""
 
     out: int
@@ -28,7 +28,7 @@ class Const(NamedTuple):
     lanes: int = 1
 
 
-class Param(NamedTuple):
+class LaneParam(NamedTuple):
     """Scalar number `word` of the kernel: it lies at byte 8 * word of the params, in the memory
     form of its dtype (see MEMORY)."""
 
@@ -81,7 +81,7 @@ class Lane(NamedTuple):
     lanes: int  # of arg
 
 
-class Op(NamedTuple):
+class LaneOp(NamedTuple):
     """A primitive of graph/scalar.py on operands of the same lanes. `from_` is the first operand's
     type (the second's for `select`), `type` that of the result; `value` is what `narrow` rounds to.
     Of `shl` and `shr` the count is within the type's bits; `rem` is of ints alone. On index: add
@@ -96,7 +96,7 @@ class Op(NamedTuple):
     value: Any = None
 
 
-class Load(NamedTuple):
+class LaneLoad(NamedTuple):
     """The elements of buffer `binding` at `at`, `at + stride`, … one a lane, where `valid` (bools,
     -1: everywhere) holds, else 0: nothing is read there. `at` is a scalar index in elements. With
     `stride` None `at` is a vector of indices. `memory` is the form there, see MEMORY."""
@@ -111,7 +111,7 @@ class Load(NamedTuple):
     lanes: int
 
 
-class Store(NamedTuple):
+class LaneStore(NamedTuple):
     """The value `arg` written likewise; there is no `valid`."""
 
     binding: int
@@ -163,13 +163,19 @@ class For(NamedTuple):
 
 
 STATEMENTS = (
-    Const, Param, Unit, Iota, Splat, Rotate, Lane, Op, Load, Store, Var, Get, Set, For,
+    LaneConst, LaneParam, Unit, Iota, Splat, Rotate, Lane, LaneOp, LaneLoad, LaneStore, Var, Get,
+    Set, For,
 )  # fmt: skip
+
+
+def _short(kind: type) -> str:
+    """The name of a statement's class, without what tells it from another module's class."""
+    return (kind.__name__.removeprefix("Lane") or "Lane").lower()
 
 
 def methods(of: type, prefix: str) -> dict[type, Callable[[Any, Any], Any]]:
     """The method of a class for each kind of statement, which is named after it."""
-    return {kind: getattr(of, prefix + kind.__name__.lower()) for kind in STATEMENTS}
+    return {kind: getattr(of, prefix + _short(kind)) for kind in STATEMENTS}
 
 
 # How a register type lies in memory: the name of the form and its bytes. float16 is f32 in

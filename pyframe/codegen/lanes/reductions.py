@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyframe.codegen.lanes.program import INDEX, Get, Rotate, Set, Var
-from pyframe.codegen.lanes.values import Value, register
-from pyframe.core.sizes import changes
+from pyframe.codegen.lanes.values import LaneValue, register
+from pyframe.core.sizes import is_symbolic_size
 from pyframe.graph import scalar as s
 from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar
 
 if TYPE_CHECKING:
-    from pyframe.codegen.lanes.lower import Lowering
+    from pyframe.codegen.lanes.lower import LaneLowering
 
-Found = tuple[Value, ...]  # one value; of an arg reduction also where it is
-SUMMED = 32  # numbers that are added one after the other before a sum is carried on
+Accumulator = tuple[LaneValue, ...]  # one value; of an arg reduction also where it is
+COMPENSATION_INTERVAL = 32  # numbers that are added one after the other before a sum is carried on
 
 
 class Reduction:
@@ -28,7 +28,7 @@ class Reduction:
     """
 
     def __init__(
-        self, lowering: Lowering, k: int, across: bool, parts: int, axes: Sequence[int]
+        self, lowering: LaneLowering, k: int, across: bool, parts: int, axes: Sequence[int]
     ) -> None:
         self.to, self.k, self.across = lowering, k, across
         i = lowering.code[k]
@@ -43,7 +43,7 @@ class Reduction:
         self.start = lowering.const(start, self.type)
         self.vector = [self.begin(self.lanes) for _ in range(parts)]
         n = lowering.space[axes[-1]] if axes else 1
-        left_over = across and (changes(n) or n % lowering.width or n < lowering.width)
+        left_over = across and (is_symbolic_size(n) or n % lowering.width or n < lowering.width)
         self.single = self.begin(1) if left_over else None
         self.at_end, self.block = self._carrying(axes, n, parts)
         carried = self.at_end or self.block
@@ -57,31 +57,31 @@ class Reduction:
             return 0, 0
         step = self.to.width * parts if across else 1
         rounds = -(-n // step)
-        if changes(n) or rounds > 2 * SUMMED:
-            return 1, SUMMED * step
+        if is_symbolic_size(n) or rounds > 2 * COMPENSATION_INTERVAL:
+            return 1, COMPENSATION_INTERVAL * step
         total = rounds
         for left, d in enumerate(reversed(axes[:-1]), 2):
-            if changes(total) or total >= SUMMED // 2:
+            if is_symbolic_size(total) or total >= COMPENSATION_INTERVAL // 2:
                 return left - 1, 0
             total *= space[d]
         return 0, 0
 
-    def begin(self, lanes: int) -> Found:
+    def begin(self, lanes: int) -> Accumulator:
         """Variables that hold the start: the value and, for an arg reduction, where it is."""
         to = self.to
         starts = [self.start, to.const(0, "i32")] if self.how.arg else [self.start]
         return tuple([self.line(Var, to.spread(x, lanes).id, x.type, lanes) for x in starts])
 
-    def line(self, kind: Any, of: int, type: str, lanes: int) -> Value:
+    def line(self, kind: Any, of: int, type: str, lanes: int) -> LaneValue:
         """What a new line at hand gives, of a variable or of its start."""
         to, n = self.to, self.to.new()
         to.scopes[-1].lines.append(kind(n, of, type, lanes))
-        return Value(n, type, lanes, len(to.scopes) - 1)
+        return LaneValue(n, type, lanes, len(to.scopes) - 1)
 
-    def get(self, var: Value) -> Value:
+    def get(self, var: LaneValue) -> LaneValue:
         return self.line(Get, var.id, var.type, var.lanes)
 
-    def set(self, var: Value, x: Value) -> None:
+    def set(self, var: LaneValue, x: LaneValue) -> None:
         to = self.to
         to.scopes[-1].lines.append(Set(var.id, to.spread(x, var.lanes).id))
 
@@ -99,7 +99,7 @@ class Reduction:
         for var, value in zip(here, self.merged(self.read(here), new, self.ordered), strict=True):
             self.set(var, value)
 
-    def index(self) -> Value:
+    def index(self) -> LaneValue:
         """Where the value at hand is, among those that are reduced."""
         to = self.to
         flat: Scalar | None = None
@@ -110,13 +110,13 @@ class Reduction:
         at = to.in_lanes(flat)
         return to.op("cast", at, type="i32") if at.type == INDEX else at
 
-    def read(self, variables: Found) -> Found:
+    def read(self, variables: Accumulator) -> Accumulator:
         return tuple([self.get(var) for var in variables])
 
-    def combined(self, a: Value, x: Value) -> Value:
+    def combined(self, a: LaneValue, x: LaneValue) -> LaneValue:
         return self.to.expression(_combine(self.how, self.type), [a, x], {})
 
-    def merged(self, a: Found, x: Found, later: bool = False) -> Found:
+    def merged(self, a: Accumulator, x: Accumulator, later: bool = False) -> Accumulator:
         """What two values make; of two with their indices those that win: at a tie the first, which
         is `a` if x comes `later`. All are ties with the start only where the first wins."""
         if not self.how.arg:
@@ -129,7 +129,7 @@ class Reduction:
             take = to.op("or", take, to.op("and", to.op("not", back), earlier))
         return to.op("select", take, x[0], a[0]), to.op("select", take, x[1], a[1])
 
-    def total(self, lanes: int) -> tuple[Value, Value]:
+    def total(self, lanes: int) -> tuple[LaneValue, LaneValue]:
         """Variables of a sum that is carried on: it, and what its roundings left out."""
         return self.begin(lanes)[0], self.begin(lanes)[0]
 
@@ -140,14 +140,14 @@ class Reduction:
                 self.bring(var, total)
                 self.set(var, self.start)
 
-    def carried(self) -> list[tuple[Value, tuple[Value, Value]]]:
+    def carried(self) -> list[tuple[LaneValue, tuple[LaneValue, LaneValue]]]:
         """Each part with the total that it is brought to."""
         if not self.totals:
             return []
         out = [(var, self.totals[0]) for (var,) in self.vector]
         return out if self.single is None else [*out, (self.single[0], self.totals[1])]
 
-    def bring(self, var: Value, total: tuple[Value, Value]) -> None:
+    def bring(self, var: LaneValue, total: tuple[LaneValue, LaneValue]) -> None:
         """Add what a part holds to a total, whose rounding is noted (Knuth's two-sum)."""
         to = self.to
         old, x = self.get(total[0]), self.get(var)
@@ -158,14 +158,14 @@ class Reduction:
         self.set(total[0], new)
         self.set(total[1], to.op("add", self.get(total[1]), lost))
 
-    def complete(self, total: tuple[Value, Value]) -> Value:
+    def complete(self, total: tuple[LaneValue, LaneValue]) -> LaneValue:
         """A total with what was left out, which is NaN beside what is infinite."""
         to = self.to
         sum_, lost = self.get(total[0]), self.get(total[1])
         exact = to.op("eq", lost, lost, type="bool")
         return to.op("select", exact, to.op("add", sum_, lost), sum_)
 
-    def result(self) -> Value:
+    def result(self) -> LaneValue:
         """What all parts make together."""
         for var, total in self.carried():
             self.bring(var, total)
@@ -184,7 +184,7 @@ class Reduction:
             out = self.merged(out, rest)
         return self.to.converted(out[-1], self.dtype)
 
-    def rotated(self, x: Value, by: int) -> Value:
+    def rotated(self, x: LaneValue, by: int) -> LaneValue:
         key = ("rotate", x.id, by)
         return self.to.emit(
             key, lambda n: Rotate(n, x.id, by, x.type, x.lanes), x.type, x.lanes, x.depth

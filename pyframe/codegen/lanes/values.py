@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from pyframe.codegen.lanes.axis import linear
 from pyframe.codegen.lanes.program import (
     INDEX,
-    Const,
     Iota,
     Lane,
-    Load as LoadLanes,
-    Op,
+    LaneConst,
+    LaneLoad as LoadLanes,
+    LaneOp,
     Splat,
     UnsupportedKernelError,
 )
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.sizes import SymbolicSize, changes
+from pyframe.core.sizes import SymbolicSize, is_symbolic_size
 from pyframe.core.view import IndexMap
 from pyframe.graph import scalar as s
 from pyframe.graph.loops import axes_of, position
@@ -43,7 +43,7 @@ FOLDED: dict[str, Callable[..., int]] = {
 
 def _cut_by_size(x: Scalar) -> bool:
     by = x.args[-1] if x.op in ("div", "rem") else None
-    return by is not None and by.op == "const" and changes(by.value)
+    return by is not None and by.op == "const" and is_symbolic_size(by.value)
 
 
 def _shift(by: int) -> int:
@@ -55,7 +55,7 @@ def _factor(by: int) -> int:
     return (1 << _shift(by)) // by + 1
 
 
-class Value(NamedTuple):
+class LaneValue(NamedTuple):
     """A value, and in which of the loops that are open it is computed."""
 
     id: int
@@ -64,14 +64,14 @@ class Value(NamedTuple):
     depth: int
 
 
-class Scope:
+class LoopScope:
     """An open loop: its statements, and what is known in it. One round of an unrolled loop is part
     of `outer`, where all is stated, but has the kernel's values for itself."""
 
-    def __init__(self, outer: Scope | None = None) -> None:
+    def __init__(self, outer: LoopScope | None = None) -> None:
         self.lines: list[Any] = outer.lines if outer else []
-        self.numbered: dict[Any, Value] = outer.numbered if outer else {}  # by what computes it
-        self.values: dict[int, Value] = {}  # of the kernel's instructions
+        self.numbered: dict[Any, LaneValue] = outer.numbered if outer else {}  # by what computes it
+        self.values: dict[int, LaneValue] = {}  # of the kernel's instructions
 
 
 def register(d: DType) -> str:
@@ -82,7 +82,7 @@ def register(d: DType) -> str:
     return found
 
 
-class Values:
+class SsaBuilder:
     """What is stated so far, and the loops that are open."""
 
     def __init__(self, space: Sequence[int], axis: int, bindings: int) -> None:
@@ -90,8 +90,8 @@ class Values:
         self.bindings, self.sizes = bindings, dict[SymbolicSize, int]()  # see `size`
         self.count = 0
         self.numbers: dict[int, Any] = {}  # of values that are known
-        self.scopes: list[Scope] = [Scope()]
-        self.indices: dict[int, Value] = {}  # of the axes that are walked, in the first lane
+        self.scopes: list[LoopScope] = [LoopScope()]
+        self.indices: dict[int, LaneValue] = {}  # of the axes that are walked, in the first lane
         self.lanes = 1  # of the statements that are being made
 
     def new(self) -> int:
@@ -100,24 +100,24 @@ class Values:
 
     def emit(
         self, key: Any, make: Callable[[int], Any], type: str, lanes: int, depth: int
-    ) -> Value:
+    ) -> LaneValue:
         """The value that `make` states, once for equal keys."""
         scope = self.scopes[depth]
         found = scope.numbered.get(key)
         if found is None:
-            found = scope.numbered[key] = Value(self.new(), type, lanes, depth)
+            found = scope.numbered[key] = LaneValue(self.new(), type, lanes, depth)
             scope.lines.append(make(found.id))
         return found
 
-    def const(self, value: Any, type_: str) -> Value:
+    def const(self, value: Any, type_: str) -> LaneValue:
         if type(value) is SymbolicSize:
             return self.size(value, type_)
         key = ("const", repr(value), type_)
-        found = self.emit(key, lambda n: Const(n, value, type_), type_, 1, 0)
+        found = self.emit(key, lambda n: LaneConst(n, value, type_), type_, 1, 0)
         self.numbers[found.id] = value
         return found
 
-    def size(self, x: SymbolicSize, type: str) -> Value:
+    def size(self, x: SymbolicSize, type: str) -> LaneValue:
         """A size that changes, which a binding after the kernel's own holds."""
         number = self.sizes.setdefault(x, len(self.sizes))
         at, kind = self.const(number, INDEX), "i64" if type == "i64" else INDEX
@@ -127,14 +127,14 @@ class Values:
         )  # fmt: skip
         return found if type == kind else self.op("cast", found, type=type)
 
-    def spread(self, x: Value, lanes: int) -> Value:
+    def spread(self, x: LaneValue, lanes: int) -> LaneValue:
         """`x` in this many lanes."""
         if x.lanes == lanes:
             return x
         key = ("splat", x.id, lanes)
         return self.emit(key, lambda n: Splat(n, x.id, x.type, lanes), x.type, lanes, x.depth)
 
-    def op(self, name: str, *args: Value, type: str = "", value: Any = None) -> Value:
+    def op(self, name: str, *args: LaneValue, type: str = "", value: Any = None) -> LaneValue:
         """A primitive, in as many lanes as its operands have."""
         lanes = max(a.lanes for a in args)
         args = tuple([self.spread(a, lanes) for a in args])
@@ -146,17 +146,21 @@ class Values:
         depth = max(a.depth for a in args)
         key = (name, ids, out, value)
         return self.emit(
-            key, lambda n: Op(n, name, ids, from_, out, lanes, value), out, lanes, depth
+            key, lambda n: LaneOp(n, name, ids, from_, out, lanes, value), out, lanes, depth
         )
 
-    def expression(self, x: Scalar, args: Sequence[Value], seen: dict[int, Value]) -> Value:
+    def expression(
+        self, x: Scalar, args: Sequence[LaneValue], seen: dict[int, LaneValue]
+    ) -> LaneValue:
         """The value of a Scalar for these operands; `seen` has what it shares with others."""
         found = seen.get(id(x))
         if found is None:
             found = seen[id(x)] = self._expression(x, args, seen)
         return found
 
-    def _expression(self, x: Scalar, args: Sequence[Value], seen: dict[int, Value]) -> Value:
+    def _expression(
+        self, x: Scalar, args: Sequence[LaneValue], seen: dict[int, LaneValue]
+    ) -> LaneValue:
         if x.op == "arg":
             return args[x.value]
         if x.op == "const":
@@ -173,7 +177,7 @@ class Values:
 
     # --- indices and positions
 
-    def located(self, x: Scalar) -> Value:
+    def located(self, x: Scalar) -> LaneValue:
         """A Scalar over the indices, of type index, in the first lane."""
         if x.op == "index":
             return self.indices[x.value]
@@ -183,7 +187,7 @@ class Values:
             return self.divided(x.op, self.located(x.args[0]), x.args[1].value)
         return self.op(x.op, *[self.located(a) for a in x.args], type=x.type)
 
-    def divided(self, op: str, x: Value, by: SymbolicSize) -> Value:
+    def divided(self, op: str, x: LaneValue, by: SymbolicSize) -> LaneValue:
         """The quotient ("div") or the remainder of a position, which is less than 2^31, and a size
         that changes: by a product, as processors divide slowly, and no vectors at all."""
         if self.axis < 0:  # then positions may be larger
@@ -198,7 +202,7 @@ class Values:
         size = self.op("cast", self.const(by, INDEX), type=x.type)
         return self.op("sub", x, self.op("mul", found, size))
 
-    def in_lanes(self, x: Scalar) -> Value:
+    def in_lanes(self, x: Scalar) -> LaneValue:
         """The same in every lane: of type i32 where it differs among them."""
         if self.lanes == 1 or linear(x, self.axis, self.lanes) == 0:
             return self.located(x)
@@ -215,7 +219,7 @@ class Values:
         narrow = [self.op("cast", v, type="i32") if v.type == INDEX else v for v in operands]
         return self.op(x.op, *narrow, type="i32" if x.type == INDEX else x.type)
 
-    def place(self, index_map: IndexMap) -> tuple[Value, int | None, Value | None, int]:
+    def place(self, index_map: IndexMap) -> tuple[LaneValue, int | None, LaneValue | None, int]:
         """Where an index map's elements lie: the first or, without a stride, all, the stride, which
         of them are there, and how many they are."""
         at, valid = position(index_map, self.space)
@@ -230,6 +234,6 @@ class Values:
             return self.op("cast", self.in_lanes(at), type=INDEX), None, exists, self.lanes
         return self.located(at), stride, exists, self.lanes
 
-    def lane(self, x: Value, at: int) -> Value:
+    def lane(self, x: LaneValue, at: int) -> LaneValue:
         key = ("lane", x.id, at)
         return self.emit(key, lambda n: Lane(n, x.id, at, x.type, x.lanes), x.type, 1, x.depth)

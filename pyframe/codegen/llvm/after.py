@@ -19,17 +19,17 @@ import numpy as np
 
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.lower import meaning
-from pyframe.codegen.lanes.values import Value as Lanes, Values, register
-from pyframe.codegen.llvm.assembler import Assembler, Value, module
-from pyframe.codegen.llvm.printer import NAME, Printer
+from pyframe.codegen.lanes.values import LaneValue as Lanes, SsaBuilder, register
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, module
+from pyframe.codegen.llvm.printer import NAME, LlvmPrinter
 from pyframe.core import view as views
 from pyframe.core.view import View
-from pyframe.graph.program import Apply, Kernel, Load, Param, Result, Store, operands
+from pyframe.graph.program import Apply, ExternResult, Kernel, Load, ScalarParam, Store, operands
 
 WORDS = "@after @values value_bytes @shifts"  # of a launch of what calls it
 
 
-class After(NamedTuple):
+class CompiledEpilogue(NamedTuple):
     """A function, as machine code, and what it reads."""
 
     function: Any
@@ -48,7 +48,7 @@ class After(NamedTuple):
 NONE = dict.fromkeys(("after", "values", "value_bytes", "shifts"), 0)
 
 
-def call(f: Assembler, w: dict[str, Value], row: Value, *arguments: Value) -> None:
+def call(f: LlvmAssembler, w: dict[str, LlvmValue], row: LlvmValue, *arguments: LlvmValue) -> None:
     """Write a call on some of c: where it begins, bytes between rows, which are those from `row`
     on of all groups, how many they are, and elements of each."""
     with f.when(w["after"].differs(0)):
@@ -61,9 +61,9 @@ def call(f: Assembler, w: dict[str, Value], row: Value, *arguments: Value) -> No
 def text(t: Tile, code: Sequence[Any], bits: int) -> str:
     """The module of a function of this code, whose last value is written. A Param stands for the
     value of a channel, a Load for the array of another binding."""
-    f = Assembler(NAME, "ptr i64 i64 i64 ptr i64 ptr", linkage="", bits=bits)
+    f = LlvmAssembler(NAME, "ptr i64 i64 i64 ptr i64 ptr", linkage="", bits=bits)
     c, c_row, rows, columns, values, value_bytes, shifts = f.params
-    count = sum(isinstance(i, Param) for i in code)
+    count = sum(isinstance(i, ScalarParam) for i in code)
     apart = [f.load("i64", shifts + 8 * i.binding) for i in code if isinstance(i, Load)]
     whole = columns - columns % t.lanes
     some = f.lanes_below(columns - whole, t.lanes)
@@ -71,11 +71,11 @@ def text(t: Tile, code: Sequence[Any], bits: int) -> str:
         line, at = c + c_row * r, values + r * t.size
         fixed = [f.load(t.real, at + value_bytes * n).splat(t.lanes) for n in range(count)]
 
-        def result(read: Callable[[Value], Value], place: Value) -> Value:
+        def result(read: Callable[[LlvmValue], LlvmValue], place: LlvmValue) -> LlvmValue:
             others = iter([read(place + shift) for shift in apart])
             own = iter(fixed)
             return _value(f, t, code, [
-                next(own) if isinstance(i, Param)
+                next(own) if isinstance(i, ScalarParam)
                 else next(others) if isinstance(i, Load)
                 else read(place)
                 for i in code if not operands(i)
@@ -91,9 +91,9 @@ def text(t: Tile, code: Sequence[Any], bits: int) -> str:
     return module([f], bits)
 
 
-def _value(f: Assembler, t: Tile, code: Sequence[Any], given: Sequence[Value]) -> Value:
+def _value(f: LlvmAssembler, t: Tile, code: Sequence[Any], given: Sequence[LlvmValue]) -> LlvmValue:
     """What the code gives for these vectors, of which it takes one after the other."""
-    made, printer = Values((), -1, 0), Printer(f)
+    made, printer = SsaBuilder((), -1, 0), LlvmPrinter(f)
     found: list[Lanes] = []
     left = iter(given)
     for i in code:
@@ -159,13 +159,16 @@ def epilogue(k: Kernel) -> Epilogue | None:
             return place
         if place not in given:
             given[place] = len(code)
-            code.append(Param(len(values), before[place].dtype))
+            code.append(ScalarParam(len(values), before[place].dtype))
             values.append(place)
         return given[place]
 
     for i in k.code:
-        deep = isinstance(i, Result)
-        if i.__class__ not in (Result, Load, Param, Apply) or i.dtype.name not in _DTYPES:
+        deep = isinstance(i, ExternResult)
+        if (
+            i.__class__ not in (ExternResult, Load, ScalarParam, Apply)
+            or i.dtype.name not in _DTYPES
+        ):
             return None
         if isinstance(i, Load):
             (v, *others) = i.index_map

@@ -6,7 +6,7 @@
         f.store(x + at, f.load("float", x + at) * factor)
 
 Types are LLVM's own names of them, or those of codegen/cpu. An operator writes its instruction at
-once; what changes is kept in a `Variable`. Addresses count bytes.
+once; what changes is kept in a `LlvmVariable`. Addresses count bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeAlias
 from pyframe.codegen.cpu import assembler as cpu
 from pyframe.codegen.cpu.assembler import Operand
 
-Condition: TypeAlias = Callable[[], "Value"]
+Condition: TypeAlias = Callable[[], "LlvmValue"]
 
 _TYPES = {"f32": "float", "f64": "double", "word": "i64", "bool": "i1"}
 # instructions of floats and of ints, and how these are compared
@@ -56,12 +56,12 @@ def _apart(type: str) -> tuple[str, int]:
     return (base, int(lanes)) if cross else (type, 1)
 
 
-class Value(cpu.Value):
+class LlvmValue(cpu.AsmValue):
     """A value of `type`, by the name that LLVM's text has for it."""
 
     __slots__ = ("_name", "f")
 
-    def __init__(self, f: Assembler, type: str, name: str) -> None:
+    def __init__(self, f: LlvmAssembler, type: str, name: str) -> None:
         self.f, self.type, self._name = f, type, name
 
     @property
@@ -74,7 +74,7 @@ class Value(cpu.Value):
         """Whether it is a float, or a vector of them."""
         return "float" in self.type or "double" in self.type
 
-    def op(self, name: str, *others: Operand) -> Value:
+    def op(self, name: str, *others: Operand) -> LlvmValue:
         """The instruction `name` of this value and another of its type."""
         (other,) = others
         if self.type == "ptr" and name == "add":
@@ -86,13 +86,13 @@ class Value(cpu.Value):
             how = _COMPARES[name].split()[of]
             return self.f.new(kind, f"{word} {how} {self.type} {left}, {right}")
         if name in ("min", "max"):  # of floats: a NaN stays
-            a = Value(self.f, self.type, left)
+            a = LlvmValue(self.f, self.type, left)
             first = a < other if name == "min" else a > other
             return a.where(first | a.differs(a), other)
         full = _OPS[name].split()[of]
         return self.f.new(self.type, f"{full} {self.type} {left}, {right}")
 
-    def where(self, condition: Value, other: Operand) -> Value:
+    def where(self, condition: LlvmValue, other: Operand) -> LlvmValue:
         """This where the condition holds, else the other."""
         right = self.f.value(other, self.type).name
         return self.f.new(
@@ -101,35 +101,35 @@ class Value(cpu.Value):
             f"{self.type} {right}",
         )
 
-    def cast(self, type: str) -> Value:
+    def cast(self, type: str) -> LlvmValue:
         """The same number as another type, an int with its sign."""
         type = _type(type)
         if self.is_float:
             return self.to("fpext" if type == "double" else "fptrunc", type)
         return self.to("sext" if _bytes(type) > _bytes(self.type) else "trunc", type)
 
-    def to(self, word: str, base: str) -> Value:
+    def to(self, word: str, base: str) -> LlvmValue:
         """A conversion by the instruction `word`, of each lane; none if the type is the same."""
         type = vector_of(base, _apart(self.type)[1])
         if type == self.type:
             return self
         return self.f.new(type, f"{word} {self.type} {self.name} to {type}")
 
-    def bits(self, type: str) -> Value:
+    def bits(self, type: str) -> LlvmValue:
         """The same bits as another type, in each lane of a vector."""
         return self.to("bitcast", _type(type))
 
-    def splat(self, lanes: int) -> Value:
+    def splat(self, lanes: int) -> LlvmValue:
         """A vector with it in every lane."""
         name, kind = self.name, vector_of(self.type, lanes)
         if lanes == 1:
             return self
         if name[0] != "%":
-            return Value(self.f, kind, f"splat ({self.type} {name})")
+            return LlvmValue(self.f, kind, f"splat ({self.type} {name})")
         one = self.f.new(kind, f"insertelement {kind} poison, {self.type} {name}, i64 0")
         return one.shuffle([0] * lanes)
 
-    def shuffle(self, lanes: Sequence[int], other: Value | None = None) -> Value:
+    def shuffle(self, lanes: Sequence[int], other: LlvmValue | None = None) -> LlvmValue:
         """Lanes of this vector, and after its own those of another."""
         (base, count), more = _apart(self.type), other.name if other else "poison"
         if count == 1:
@@ -140,7 +140,7 @@ class Value(cpu.Value):
             f"shufflevector {self.type} {self.name}, {self.type} {more}, {mask.type} {mask.name}",
         )
 
-    def total(self) -> Value:
+    def total(self) -> LlvmValue:
         """The sum of the lanes, of halves and halves of these."""
         x, lanes = self, _apart(self.type)[1]
         while lanes > 2:
@@ -148,33 +148,33 @@ class Value(cpu.Value):
             x = x.shuffle(range(lanes)) + x.shuffle(range(lanes, 2 * lanes))
         return x.lane(0) + x.lane(1) if lanes > 1 else x
 
-    def reversed(self) -> Value:
+    def reversed(self) -> LlvmValue:
         """The vector with its last lane first."""
         return self.shuffle(range(_apart(self.type)[1])[::-1])
 
-    def lane(self, at: int) -> Value:
+    def lane(self, at: int) -> LlvmValue:
         """A lane of a vector."""
         base, lanes = _apart(self.type)
         if lanes == 1:
             return self
         return self.f.new(base, f"extractelement {self.type} {self.name}, i64 {at}")
 
-    def with_lane(self, at: int, x: Value) -> Value:
+    def with_lane(self, at: int, x: LlvmValue) -> LlvmValue:
         """The vector with another lane."""
         text = f"insertelement {self.type} {self.name}, {x.type} {x.name}, i64 {at}"
         return self.f.new(self.type, text)
 
-    def fma(self, factor: Value, total: Value) -> Value:
+    def fma(self, factor: LlvmValue, total: LlvmValue) -> LlvmValue:
         """This times a factor and a total more, rounded once."""
         return self.f.call_intrinsic("fma", self, factor, total)
 
 
-class Variable(Value, cpu.Variable):
+class LlvmVariable(LlvmValue, cpu.AsmVariable):
     """A value that changes."""
 
     __slots__ = ("_at",)
 
-    def __init__(self, f: Assembler, type: str, at: str) -> None:
+    def __init__(self, f: LlvmAssembler, type: str, at: str) -> None:
         super().__init__(f, type, "")
         self._at = at
 
@@ -186,12 +186,12 @@ class Variable(Value, cpu.Variable):
         """Let it be a value from now on."""
         self.f.line(f"store {self.type} {self.f.value(value, self.type).name}, ptr {self._at}")
 
-    def now(self) -> Value:
+    def now(self) -> LlvmValue:
         """What it is now, whatever it becomes."""
-        return Value(self.f, self.type, self.name)
+        return LlvmValue(self.f, self.type, self.name)
 
 
-class Assembler(cpu.Assembler):
+class LlvmAssembler(cpu.Assembler):
     """A function without a result, written statement by statement; a processor's vectors have so
     many `bits`, and `fault` is where it notes one."""
 
@@ -206,7 +206,7 @@ class Assembler(cpu.Assembler):
             f"{type} %p{i}" for i, type in enumerate(types)
         )
         self.name = name
-        self.params = [Value(self, type, f"%p{i}") for i, type in enumerate(types)]
+        self.params = [LlvmValue(self, type, f"%p{i}") for i, type in enumerate(types)]
         self.lines: list[str] = []
         self.variables: list[str] = []
         self.declared: set[str] = set()
@@ -222,60 +222,60 @@ class Assembler(cpu.Assembler):
         """Write a line."""
         self.lines.append(text)
 
-    def new(self, type: str, text: str) -> Value:
+    def new(self, type: str, text: str) -> LlvmValue:
         """The value that an instruction gives."""
         self.names += 1
         self.lines.append(f"%t{self.names} = {text}")
-        return Value(self, type, f"%t{self.names}")
+        return LlvmValue(self, type, f"%t{self.names}")
 
-    def value(self, x: Operand, type: str) -> Value:
+    def value(self, x: Operand, type: str) -> LlvmValue:
         """A Python number as a constant, in each lane of a vector."""
-        if isinstance(x, Value):
+        if isinstance(x, LlvmValue):
             return x
         base, lanes = _apart(_type(type))
-        return Value(self, base, _number(x, base)).splat(lanes)
+        return LlvmValue(self, base, _number(x, base)).splat(lanes)
 
-    def numbers(self, values: Sequence[int], type: str = "i64") -> Value:
+    def numbers(self, values: Sequence[int], type: str = "i64") -> LlvmValue:
         """A constant vector; a number if it is one."""
         listed = ", ".join([f"{type} {x}" for x in values])
         kind = vector_of(type, len(values))
-        return Value(self, kind, f"<{listed}>" if len(values) > 1 else str(values[0]))
+        return LlvmValue(self, kind, f"<{listed}>" if len(values) > 1 else str(values[0]))
 
-    def local(self, start: Operand | None = None, type: str = "") -> Variable:
+    def local(self, start: Operand | None = None, type: str = "") -> LlvmVariable:
         """A new variable, of an i64 if nothing says otherwise."""
-        type = _type(type) or (start.type if isinstance(start, Value) else "i64")
+        type = _type(type) or (start.type if isinstance(start, LlvmValue) else "i64")
         self.names += 1
         self.variables.append(f"%v{self.names} = alloca {type}")
-        made = Variable(self, type, f"%v{self.names}")
+        made = LlvmVariable(self, type, f"%v{self.names}")
         if start is not None:
             made.set(start)
         return made
 
-    def load(self, type: str, at: Value, offset: int = 0, *, align: int = 0) -> Value:
+    def load(self, type: str, at: LlvmValue, offset: int = 0, *, align: int = 0) -> LlvmValue:
         """A value in memory, which lies at a multiple of the bytes of an element or `align`."""
         type, at = _type(type), at + offset if offset else at
         return self.new(type, f"load {type}, ptr {at.name}, align {align or _bytes(type)}")
 
-    def load_fixed(self, type: str, at: Value) -> Value:
+    def load_fixed(self, type: str, at: LlvmValue) -> LlvmValue:
         """A value in memory that nothing writes to."""
         type = _type(type)
         return self.new(type, f"load {type}, ptr {at.name}, !invariant.load !0")
 
-    def element(self, type: str, at: Value, index: Value) -> Value:
+    def element(self, type: str, at: LlvmValue, index: LlvmValue) -> LlvmValue:
         """The address of element number `index` from `at` on; of a vector of numbers, of each."""
         kind = vector_of("ptr", _apart(index.type)[1])
         return self.new(kind, f"getelementptr {type}, ptr {at.name}, {index.type} {index.name}")
 
-    def store(self, at: Value, value: Value, offset: int = 0, *, align: int = 0) -> None:
+    def store(self, at: LlvmValue, value: LlvmValue, offset: int = 0, *, align: int = 0) -> None:
         """Write a value to memory."""
         at, align = at + offset if offset else at, align or _bytes(value.type)
         self.line(f"store {value.type} {value.name}, ptr {at.name}, align {align}")
 
-    def move(self, to: Value, source: Value, type: str, count: int) -> None:
+    def move(self, to: LlvmValue, source: LlvmValue, type: str, count: int) -> None:
         """Write so many elements that lie elsewhere, all at once."""
         self.store(to, self.load(f"{type}x{count}", source))
 
-    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+    def transposed(self, rows: Sequence[LlvmValue]) -> list[LlvmValue]:
         """The columns of as many vectors as each has lanes."""
         found, lanes, apart = list(rows), len(rows), 1
         while apart < lanes:
@@ -292,21 +292,21 @@ class Assembler(cpu.Assembler):
         """How many lanes the processor's vectors have."""
         return self.bits // (8 * _bytes(_type(type)))
 
-    def load_first(self, type: str, at: Value, count: Value) -> Value:
+    def load_first(self, type: str, at: LlvmValue, count: LlvmValue) -> LlvmValue:
         lanes = _apart(_type(type))[1]
         return self.load_some(type, at, self.lanes_below(count, lanes), 4)
 
-    def splat_at(self, type: str, at: Value) -> Value:
+    def splat_at(self, type: str, at: LlvmValue) -> LlvmValue:
         base, lanes = _apart(_type(type))
         return self.load(base, at).splat(lanes)
 
-    def bytes_at(self, at: Value, lanes: int, offset: int = 0) -> Value:
+    def bytes_at(self, at: LlvmValue, lanes: int, offset: int = 0) -> LlvmValue:
         return self.load(f"i8x{lanes}", at, offset).to("sext", "i32")
 
-    def floats(self, x: Value, real: str) -> Value:
+    def floats(self, x: LlvmValue, real: str) -> LlvmValue:
         return x.to("sitofp", _type(real))
 
-    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+    def multiply_add(self, x: LlvmValue, y: LlvmValue, total: LlvmValue) -> LlvmValue:
         return x.fma(y, total)
 
     @property
@@ -317,7 +317,7 @@ class Assembler(cpu.Assembler):
     def bias(self) -> int:  # type: ignore[override]
         return 128 if self.dots == "bytes" else 0
 
-    def factors(self, words: Value, bias: int = 0) -> list[Value]:
+    def factors(self, words: LlvmValue, bias: int = 0) -> list[LlvmValue]:
         """Bytes as they are, or pairs of ints of 16 bits."""
         if self.dots == "bytes":
             return [words.op("xor", -0x7F7F7F80)] if bias else [words]
@@ -325,7 +325,7 @@ class Assembler(cpu.Assembler):
         pairs = half.op("shl", 8).op("shr_s", 8), half.op("shr_s", 8)
         return [_bitcast(x, "i32") for x in pairs]
 
-    def dot(self, total: Value, x: Value, y: Value) -> Value:
+    def dot(self, total: LlvmValue, x: LlvmValue, y: LlvmValue) -> LlvmValue:
         lanes = _apart(total.type)[1]
         if self.dots == "bytes":
             x, y = _bitcast(x, "i8"), _bitcast(y, "i8")
@@ -341,7 +341,7 @@ class Assembler(cpu.Assembler):
         ]
         return total + low + high
 
-    def copy(self, to: Value, source: Value, nbytes: Value) -> None:
+    def copy(self, to: LlvmValue, source: LlvmValue, nbytes: LlvmValue) -> None:
         """Write bytes that lie elsewhere: by vectors, the last of which may be a part, and what is
         less than 4 one by one."""
         lanes, done = self.lanes("i32"), self.local(0)
@@ -362,11 +362,11 @@ class Assembler(cpu.Assembler):
         """What the op's NumPy function raises an error for was found."""
         self.line(f"store i64 1, ptr {self.fault}, align 8")
 
-    def lanes_below(self, count: Value, lanes: int) -> Value:
+    def lanes_below(self, count: LlvmValue, lanes: int) -> LlvmValue:
         """Which lanes have a number below `count`."""
         return self.numbers(range(lanes), count.type) < count.splat(lanes)
 
-    def load_some(self, type: str, at: Value, lanes: Value, align: int) -> Value:
+    def load_some(self, type: str, at: LlvmValue, lanes: LlvmValue, align: int) -> LlvmValue:
         """A vector in memory, of which only these lanes are read; the others are 0."""
         type = _type(type)
         name, zero = f"masked.load.{_suffix(type)}.p0", self.value(0, type)
@@ -379,7 +379,7 @@ class Assembler(cpu.Assembler):
             found.set(self.new(type, self._called(name, type, at, self._int(align), lanes, zero)))
         return found.now()
 
-    def store_some(self, at: Value, value: Value, lanes: Value, align: int) -> None:
+    def store_some(self, at: LlvmValue, value: LlvmValue, lanes: LlvmValue, align: int) -> None:
         """Write these lanes of a vector to memory."""
         name = f"masked.store.{_suffix(value.type)}.p0"
         call = self._called(name, "void", value, at, self._int(align), lanes)
@@ -397,12 +397,12 @@ class Assembler(cpu.Assembler):
         base, lanes = _apart(type)
         return self.bits == 128 and lanes * _bytes(base) == 16 and _bytes(base) in (4, 8)
 
-    def _all(self, lanes: Value) -> Value:
+    def _all(self, lanes: LlvmValue) -> LlvmValue:
         """Whether each of these lanes is true."""
         name = f"vector.reduce.and.{_suffix(lanes.type)}"
         return self.new("i1", self._called(name, "i1", lanes))
 
-    def gather(self, type: str, places: Value, lanes: Value, align: int) -> Value:
+    def gather(self, type: str, places: LlvmValue, lanes: LlvmValue, align: int) -> LlvmValue:
         """A vector of what lies at these addresses, of which only these lanes are read; the others
         are 0."""
         type = _type(type)
@@ -410,12 +410,12 @@ class Assembler(cpu.Assembler):
         zero = self.value(0, type)
         return self.new(type, self._called(name, type, places, self._int(align), lanes, zero))
 
-    def scatter(self, places: Value, value: Value, lanes: Value, align: int) -> None:
+    def scatter(self, places: LlvmValue, value: LlvmValue, lanes: LlvmValue, align: int) -> None:
         """Write these lanes of a vector, each to its address."""
         name = f"masked.scatter.{_suffix(value.type)}.{_suffix(places.type)}"
         self.line(self._called(name, "void", value, places, self._int(align), lanes))
 
-    def fill(self, at: Value, nbytes: Operand) -> None:
+    def fill(self, at: LlvmValue, nbytes: Operand) -> None:
         """Write zeros to a multiple of 4 bytes."""
         nbytes = self.value(nbytes, "i64")
         whole = nbytes - nbytes % 64
@@ -424,38 +424,38 @@ class Assembler(cpu.Assembler):
         with self.count(whole, nbytes, 4) as x:
             self.store(at + x, self.value(0, "i32"))
 
-    def prefetch(self, at: Value, write: int = 1) -> None:
+    def prefetch(self, at: LlvmValue, write: int = 1) -> None:
         """Say that what lies there will be written soon, or read."""
         self.line(self._called("prefetch.p0", "void", at, *[self._int(n) for n in (write, 3, 1)]))
 
-    def call(self, function: Assembler, *arguments: Operand) -> None:
+    def call(self, function: LlvmAssembler, *arguments: Operand) -> None:
         """Call a function."""
         given = [self.value(x, p.type) for x, p in zip(arguments, function.params, strict=True)]
         listed = ", ".join(f"{x.type} {x.name}" for x in given)
         self.line(f"call void @{function.name}({listed})")
 
-    def call_intrinsic(self, name: str, *arguments: Value, fast: str = "") -> Value:
+    def call_intrinsic(self, name: str, *arguments: LlvmValue, fast: str = "") -> LlvmValue:
         """What a function of LLVM gives whose result has the type of its first operand; `fast` are
         flags of fast arithmetic."""
         type = arguments[0].type
         return self.new(type, self._called(f"{name}.{_suffix(type)}", type, *arguments, fast=fast))
 
-    def _called(self, name: str, result: str, *arguments: Value, fast: str = "") -> str:
+    def _called(self, name: str, result: str, *arguments: LlvmValue, fast: str = "") -> str:
         """The call of a function of LLVM."""
         types = ", ".join([x.type for x in arguments])
         self.declared.add(f"declare {result} @llvm.{name}({types})")
         listed = ", ".join([f"{x.type} {x.name}" for x in arguments])
         return f"call {fast}{result} @llvm.{name}({listed})"
 
-    def _int(self, number: int) -> Value:
-        return Value(self, "i32", str(number))
+    def _int(self, number: int) -> LlvmValue:
+        return LlvmValue(self, "i32", str(number))
 
     def _label(self) -> str:
         self.names += 1
         return f"l{self.names}"
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: LlvmValue) -> Iterator[None]:
         """What follows runs if the condition holds."""
         then, *rest = self._label(), self._label(), self._label()
         self.line(f"br i1 {condition.name}, label %{then}, label %{rest[0]}")
@@ -485,17 +485,19 @@ class Assembler(cpu.Assembler):
         self.line(f"{end}:")
 
 
-def _bitcast(x: Value, base: str) -> Value:
+def _bitcast(x: LlvmValue, base: str) -> LlvmValue:
     """The bits of a vector as one of other lanes."""
     of, lanes = _apart(x.type)
     type = vector_of(base, lanes * _bytes(of) // _bytes(base))
     return x if type == x.type else x.f.new(type, f"bitcast {x.type} {x.name} to {type}")
 
 
-def launched(words: str, bits: int = 128) -> tuple[Assembler, dict[str, Value], Value, Value]:
+def launched(
+    words: str, bits: int = 128
+) -> tuple[LlvmAssembler, dict[str, LlvmValue], LlvmValue, LlvmValue]:
     """A function that is launched, its words by their names (those with an @ are addresses), and
     which units it runs: from one on, before another."""
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="", bits=bits)
+    f = LlvmAssembler("kernel", "ptr ptr i64 i64", linkage="", bits=bits)
     at, _, begin, end = f.params
     found = {
         word.lstrip("@"): f.load("ptr" if word[0] == "@" else "i64", at + 8 * i, align=8)
@@ -504,7 +506,9 @@ def launched(words: str, bits: int = 128) -> tuple[Assembler, dict[str, Value], 
     return f, found, begin, end
 
 
-def cut(size: Value, part: Value, parts: Value, whole: int = 1) -> tuple[Value, Value]:
+def cut(
+    size: LlvmValue, part: LlvmValue, parts: LlvmValue, whole: int = 1
+) -> tuple[LlvmValue, LlvmValue]:
     """Where one of equal parts begins and ends, at multiples of `whole`."""
     count = (size + (whole - 1)) // whole
     return (
@@ -513,7 +517,7 @@ def cut(size: Value, part: Value, parts: Value, whole: int = 1) -> tuple[Value, 
     )
 
 
-def module(functions: Sequence[Assembler], bits: int) -> str:
+def module(functions: Sequence[LlvmAssembler], bits: int) -> str:
     """The text of a module, for a processor with vectors of so many bits."""
     attributes = 'nounwind "no-builtins"'
     for width in ("prefer-vector-width", "min-legal-vector-width"):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from pyframe.codegen.llvm.assembler import cut, launched, module
-from pyframe.codegen.llvm.routines import Machine, Words, in_two_dims
-from pyframe.codegen.numpy.memory import placed
+from pyframe.codegen.llvm.routines import CpuTarget, Words, in_two_dims
+from pyframe.codegen.numpy.memory import address_arg
 
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
-PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
-LONG = 1 << 12  # elements of two vectors whose product NumPy adds in more parts than BLAS's gemm
+DOT_CHUNKS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
+# Elements of two vectors whose product NumPy adds in more parts than BLAS's gemm
+LONG_DOT = 1 << 12
 
 # Words of a product: how many units; BLAS's function; the matrices a, b and out; m, n, k; whether a
 # and b are transposed, and the elements from row to row of each and of out; how many products the
@@ -26,11 +27,11 @@ PRODUCT = (
 )
 
 
-def words(machine: Machine, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Words | None:
+def words(machine: CpuTarget, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Words | None:
     """Of the product out = a @ b; None where BLAS can't take the matrices as they lie."""
     (m, n), k, size = out.shape[-2:], a.shape[-1], out.itemsize
     found = machine.blas.get(out.dtype)
-    if found is None or (m == n == 1 and k > LONG):
+    if found is None or (m == n == 1 and k > LONG_DOT):
         return None
     layouts = [_rows_of(x, size) for x in (a, b, out)]
     batch = in_two_dims(a, b, out)
@@ -38,14 +39,15 @@ def words(machine: Machine, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Wo
         return None
     (a_trans, a_row), (b_trans, b_row), (_, out_row) = layouts  # type: ignore[misc]
     rows = columns = 1
-    for least in PARTS:
+    for least in DOT_CHUNKS:
         if m * n * k < least:
             break
         rows, columns = (2 * rows, columns) if m // rows >= n // columns else (rows, 2 * columns)
     (outer, inner), steps = batch
     steps = [s // size for s in steps]
     return [
-        outer * inner * rows * columns, found.address, placed(a), placed(b), placed(out),
+        outer * inner * rows * columns, found.address, address_arg(a), address_arg(b),
+        address_arg(out),
         m, n, k, a_trans, b_trans, a_row, b_row, out_row, inner, *steps, rows, columns,
     ]  # fmt: skip
 
@@ -63,7 +65,7 @@ def _rows_of(x: np.ndarray, size: int) -> tuple[int, int] | None:
     return None
 
 
-def text(machine: Machine, name: str, dtype: np.dtype) -> str:
+def text(machine: CpuTarget, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     _, real, bits = machine.blas[dtype]
     size = 4 if real == "float" else 8

@@ -18,19 +18,20 @@ from pyframe.codegen.convolution import Products
 from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
-from pyframe.codegen.lanes.compiler import Memory
+from pyframe.codegen.lanes.compiler import ScratchArg
 from pyframe.codegen.llvm import after as following, direct, gemm, winograd
-from pyframe.codegen.llvm.after import After
-from pyframe.codegen.llvm.assembler import Assembler, Operand, Value, cut, launched, module
-from pyframe.codegen.llvm.routines import Launches, Machine
-from pyframe.codegen.numpy.memory import placed
+from pyframe.codegen.llvm.after import CompiledEpilogue
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, Operand, cut, launched, module
+from pyframe.codegen.llvm.routines import CpuTarget, Launches
+from pyframe.codegen.numpy.memory import address_arg
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
 PADDED = 1 << 21  # bytes of images that are padded at once
 MOVED = 12  # taps of a result that take about as long as to move it
-FEW = 1 << 12  # positions of a block of which no columns are made
+FEW_POSITIONS = 1 << 12  # positions of a block of which no columns are made
 IN_PLACE = 64  # rows of a unit up to which columns are read where they lie
-LARGE = 1 << 12  # positions of images from which on no tap reads padding alone, or it is no matter
+# Positions of images from which on no tap reads padding alone, or it is no matter
+LARGE_IMAGE = 1 << 12
 
 # What a launch reads: how many units; the memory of units, its bytes for each, and what of these
 # are before the columns, the gradient of several images, and what is written elsewhere; the
@@ -50,7 +51,7 @@ WORDS = (
     f"chunks image_parts block_parts row_parts tap_parts positions {following.WORDS}"
 )
 TAKE = "units @to @source @at n"  # the words of `take`
-TURN = "units @to @source @at rows columns source_row"  # and of `turn`
+TRANSPOSE_ARGS = "units @to @source @at rows columns source_row"  # and of `turn`
 
 # The words of a piece: where it is read, where it lies in panels, in a row of what is written
 # elsewhere, and in the result, or where that stands in a table; its elements.
@@ -58,8 +59,9 @@ PIECE = 5
 
 
 def _plan(
-    planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
-    after: Callable[[], After] | None = None,
+    planned: Any, m: CpuTarget, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...],
+    out: np.ndarray,
+    after: Callable[[], CompiledEpilogue] | None = None,
 ) -> Launches | None:  # fmt: skip
     """Of a convolution; None if it has no routine for these arrays, or none that does as well what
     `after` gives."""
@@ -86,7 +88,9 @@ def _plan(
     if not products:
         return None
     if not of_weight and len(products) == 1:
-        fewer = winograd.launches(t, products[0], placed(a), placed(x), placed(out), m.threads)
+        fewer = winograd.launches(
+            t, products[0], address_arg(a), address_arg(x), address_arg(out), m.threads
+        )
         if fewer is not None:
             return (
                 None
@@ -120,7 +124,7 @@ def _is_product(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...]) -> bool:
 def _live(p: Products, size: int) -> Products:
     """Without the taps that read nothing but padding at all positions; of a weight's gradient at
     least one is left."""
-    if p.rows_at is None or not len(p.taps_at) or len(p.positions_at) > LARGE:
+    if p.rows_at is None or not len(p.taps_at) or len(p.positions_at) > LARGE_IMAGE:
         return p
     inside = np.zeros(p.padded_channel // size, bool)
     inside[np.add.outer(p.rows_at[:, 0] // size, np.arange(p.row_bytes // size))] = True
@@ -143,7 +147,7 @@ def _matrices(
     the strides of groups and rows."""
     launches: Launches = []
     found: list[tuple[int | np.ndarray, int, int]] = []
-    left, o = placed(a), len(a)
+    left, o = address_arg(a), len(a)
     if a.flags.c_contiguous and all(
         p.a_at is not None and p.groups == 1 and p.channels == o > 1
         and (np.diff(p.a_at.reshape(-1, o)) == a.strides[0]).all()
@@ -175,7 +179,7 @@ def _matrices(
 
 def _words(
     t: Tile, p: Products, of_weight: bool, a: tuple[int | np.ndarray, int, int], x: np.ndarray,
-    c: np.ndarray, threads: int, after: Callable[[], After] | None,
+    c: np.ndarray, threads: int, after: Callable[[], CompiledEpilogue] | None,
 ) -> Any:  # fmt: skip
     """Of a launch of `conv` or `conv_weight`; None if images are too large for its tables."""
     taps, positions = len(p.taps_at), len(p.positions_at)
@@ -183,7 +187,7 @@ def _words(
     one = p.m == 1  # its results are summed where they are read
     # positions of a block
     reach = t.depth if of_weight else min(BLOCK // (depth * t.size), t.width)
-    reach = FEW if one else reach
+    reach = FEW_POSITIONS if one else reach
     together = max(1, min(p.images, reach // positions, PADDED // (p.padded or 1)))
     share = -(-p.images // threads)
     # an image's last position, for which a tile would have a vector of its own
@@ -208,7 +212,7 @@ def _words(
     grain = t.lanes if of_weight else t.columns
     count = -(-len(at) // max(reach, grain))  # of blocks, which are about equal
     total = p.groups * (1 if of_weight else chunks)
-    most = max(1, min(threads, p.images * taps * positions * p.m // gemm.LEAST))
+    most = max(1, min(threads, p.images * taps * positions * p.m // gemm.MIN_UNIT_WORK))
     shared_out = not of_weight and together == 1 and total < 2 * threads and total % most
     # as many as threads can share evenly
     counts = range(count, 2 * count) if shared_out and count >= most else (count,)
@@ -262,9 +266,9 @@ def _words(
         unit_bytes += -(-p.m * (taps * t.size if of_weight else pitch) // 64) * 64
     units = parts[0] * parts[1] * parts[2] * parts[3]
     fields: dict[str, Any] = p._asdict() | {
-        "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
-        "columns": columns, "gradient": gradient, "apart": apart, "c": placed(c), "a": a[0],
-        "a_group": a[1], "a_row": a[2], "x": placed(x), "pieces_at": pieces,
+        "units": units, "memory": ScratchArg(units * unit_bytes), "unit_bytes": unit_bytes,
+        "columns": columns, "gradient": gradient, "apart": apart, "c": address_arg(c), "a": a[0],
+        "a_group": a[1], "a_row": a[2], "x": address_arg(x), "pieces_at": pieces,
         "taps_at": np.append(p.taps_at, [p.taps_at[-1] if taps else 0] * t.lanes),
         "blocks_at": blocks, "sources": _offsets(t, at), "places": _offsets(t, places),
         "taps": taps, "depth": depth, "blocks": 1 if together > 1 else len(blocks), "step": step,
@@ -319,7 +323,7 @@ TAKEN = 1 << 12  # elements of a unit of `take`
 TURNED = 128  # rows that a unit of `turn` writes
 
 
-def text(m: Machine, name: str, dtype: np.dtype) -> str:
+def text(m: CpuTarget, name: str, dtype: np.dtype) -> str:
     """The module of a routine: `take`, `turn`, and of rows or single ones `conv` and `weight`; of
     winograd.py `filters` and `tiles`."""
     t = m.tiles[dtype]
@@ -345,7 +349,7 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
     return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
 
-def _take(t: Tile) -> Assembler:
+def _take(t: Tile) -> LlvmAssembler:
     """The elements at a table of offsets, after one another."""
     f, w, begin, end = launched(TAKE)
     with f.count(begin * TAKEN, (end * TAKEN).min(w["n"])) as i:
@@ -354,9 +358,9 @@ def _take(t: Tile) -> Assembler:
     return f
 
 
-def _turn(t: Tile) -> Assembler:
+def _turn(t: Tile) -> LlvmAssembler:
     """A matrix turned: each of its columns to the place that a table names."""
-    f, w, begin, end = launched(TURN)
+    f, w, begin, end = launched(TRANSPOSE_ARGS)
     with f.count(0, w["rows"], t.lanes) as o:
         inside = f.lanes_below(w["rows"] - o, t.lanes)
         with f.count(begin * TURNED, (end * TURNED).min(w["columns"]), t.lanes) as x:
@@ -371,9 +375,9 @@ def _turn(t: Tile) -> Assembler:
     return f
 
 
-def _pad(t: Tile) -> Assembler:
+def _pad(t: Tile) -> LlvmAssembler:
     """The rows of an image's channels, each to its place."""
-    f = Assembler("pad", "ptr ptr i64 i64 i64 i64 i64 ptr")
+    f = LlvmAssembler("pad", "ptr ptr i64 i64 i64 i64 i64 ptr")
     to, source, channels, to_channel, channel, rows, nbytes, table = f.params
     elements = nbytes // t.size
     whole = elements - elements % t.lanes
@@ -395,7 +399,7 @@ class _Piece:
     """A piece in a function that reads images at the offset of a tap: `@image`, `@taps` and
     `sources` are its params."""
 
-    def __init__(self, f: Assembler, t: Tile, at: Value) -> None:
+    def __init__(self, f: LlvmAssembler, t: Tile, at: LlvmValue) -> None:
         self.f, self.t = f, t
         self.source, self.to, self.line, self.place, self.count = (
             f.load("i64", at + 8 * i) for i in range(PIECE)
@@ -403,14 +407,14 @@ class _Piece:
         self.some = f.lanes_below(self.count, t.lanes)
 
     def each(
-        self, step: Value, image: Value, taps: Value, sources: Value,
-        write: Callable[[Callable[[Value], Value]], None],
+        self, step: LlvmValue, image: LlvmValue, taps: LlvmValue, sources: LlvmValue,
+        write: Callable[[Callable[[LlvmValue], LlvmValue]], None],
     ) -> None:  # fmt: skip
         """Write what reads a tap's positions, for each way in which these may lie: in line, with
         one between them, anyhow."""
         f, t = self.f, self.t
 
-        def here(tap: Value) -> Value:
+        def here(tap: LlvmValue) -> LlvmValue:
             return image + f.load("i64", taps + tap * 8)
 
         with f.when(step.equals(t.size)):
@@ -418,7 +422,7 @@ class _Piece:
         with f.when(step.equals(2 * t.size)):
             halves = [f.lanes_below(self.count * 2 - 1 - v * t.lanes, t.lanes) for v in range(2)]
 
-            def every_other(tap: Value) -> Value:
+            def every_other(tap: LlvmValue) -> LlvmValue:
                 at = here(tap) + self.source
                 a, b = (
                     f.load_some(t.vector, at + v * t.bytes, half, t.size)
@@ -431,16 +435,16 @@ class _Piece:
             places = f.load(f"i32x{t.lanes}", sources + self.source)
             write(lambda tap: self.gather(here(tap), places))
 
-    def load(self, at: Value) -> Value:
+    def load(self, at: LlvmValue) -> LlvmValue:
         """Its elements, which lie in line."""
         return self.f.load_some(self.t.vector, at, self.some, self.t.size)
 
-    def gather(self, at: Value, places: Value) -> Value:
+    def gather(self, at: LlvmValue, places: LlvmValue) -> LlvmValue:
         """Its elements, which lie anyhow."""
         f, t = self.f, self.t
         return f.gather(t.vector, f.element("i8", at, places), self.some, t.size)
 
-    def put(self, far: Value, places: Value, step: Value, x: Value) -> None:
+    def put(self, far: LlvmValue, places: LlvmValue, step: LlvmValue, x: LlvmValue) -> None:
         """Write its elements to their places."""
         f, t = self.f, self.t
         with f.when(step.differs(0)):
@@ -449,7 +453,7 @@ class _Piece:
             at = f.element("i8", far, f.load(f"i32x{t.lanes}", places + self.place))
             f.scatter(at, x, self.some, t.size)
 
-    def get(self, far: Value, places: Value, step: Value) -> Value:
+    def get(self, far: LlvmValue, places: LlvmValue, step: LlvmValue) -> LlvmValue:
         """Its elements, from there."""
         f, t = self.f, self.t
         x = f.local(type=t.vector)
@@ -460,9 +464,9 @@ class _Piece:
         return x.now()
 
 
-def _columns(t: Tile, turned: bool) -> Assembler:
+def _columns(t: Tile, turned: bool) -> LlvmAssembler:
     """Panels of columns: of each tap a row of positions; turned, of each position one of taps."""
-    f = Assembler("columns", "ptr ptr ptr i64 ptr i64 i64 ptr i64")
+    f = LlvmAssembler("columns", "ptr ptr ptr i64 ptr i64 i64 ptr i64")
     to, image, taps, k, pieces, n, step, sources, panel = f.params
     row = t.columns * t.size
     with f.count(0, k if turned else 1, t.lanes) as j, f.count(0, n) as p:
@@ -472,7 +476,7 @@ def _columns(t: Tile, turned: bool) -> Assembler:
         if turned:
             into = into + first // t.columns * panel + first % t.columns * t.size
 
-        def write(read: Callable[[Value], Value]) -> None:
+        def write(read: Callable[[LlvmValue], LlvmValue]) -> None:
             if turned:
                 rows = [read(first + i) for i in range(t.lanes)]
                 for i, x in enumerate(f.transposed(rows)):
@@ -497,16 +501,16 @@ def _columns(t: Tile, turned: bool) -> Assembler:
     return f
 
 
-def _row(t: Tile) -> Assembler:
+def _row(t: Tile) -> LlvmAssembler:
     """A row of the result, the sums of taps times a row of the weight."""
-    f = Assembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
+    f = LlvmAssembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
     c, image, taps, k, pieces, n, step, sources, a, places, c_step = f.params
     total = f.local(type=t.vector)
     with f.count(0, n) as p:
         piece = _Piece(f, t, pieces + p * (8 * PIECE))
         total.set(f.value(0, t.vector))
 
-        def add(read: Callable[[Value], Value]) -> None:
+        def add(read: Callable[[LlvmValue], LlvmValue]) -> None:
             with f.count(0, k) as tap:
                 factor = f.load(t.real, a + tap * t.size).splat(t.lanes)
                 total.set(read(tap).fma(factor, total))
@@ -516,15 +520,15 @@ def _row(t: Tile) -> Assembler:
     return f
 
 
-def _row_of_weight(t: Tile) -> Assembler:
+def _row_of_weight(t: Tile) -> LlvmAssembler:
     """The gradient of a row of a weight: a vector for each tap, in each lane a sum."""
-    f = Assembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
+    f = LlvmAssembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
     sums, image, taps, k, pieces, n, step, sources, a, places, c_step = f.params
     with f.count(0, n) as p:
         piece = _Piece(f, t, pieces + p * (8 * PIECE))
         g = piece.get(a, places, c_step)
 
-        def add(read: Callable[[Value], Value]) -> None:
+        def add(read: Callable[[LlvmValue], LlvmValue]) -> None:
             with f.count(0, k) as tap:
                 at = sums + tap * t.bytes
                 f.store(at, read(tap).fma(g, f.load(t.vector, at)))
@@ -533,9 +537,9 @@ def _row_of_weight(t: Tile) -> Assembler:
     return f
 
 
-def _put(t: Tile) -> Assembler:
+def _put(t: Tile) -> LlvmAssembler:
     """Put rows of pieces to their places."""
-    f = Assembler("put", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+    f = LlvmAssembler("put", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
     line, line_row, far, far_row, rows, pieces, n, places, step = f.params
     with f.count(0, rows) as r, f.count(0, n) as p:
         piece = _Piece(f, t, pieces + p * (8 * PIECE))
@@ -544,9 +548,9 @@ def _put(t: Tile) -> Assembler:
     return f
 
 
-def _get(t: Tile) -> Assembler:
+def _get(t: Tile) -> LlvmAssembler:
     """Get rows of pieces from there."""
-    f = Assembler("get", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+    f = LlvmAssembler("get", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
     line, line_row, far, far_row, rows, pieces, n, places, step = f.params
     with f.count(0, rows) as r, f.count(0, n) as p:
         piece = _Piece(f, t, pieces + p * (8 * PIECE))
@@ -555,13 +559,15 @@ def _get(t: Tile) -> Assembler:
     return f
 
 
-def _multiply(t: Tile, tile: Assembler, fetching: Assembler, column: Assembler) -> Assembler:
+def _multiply(
+    t: Tile, tile: LlvmAssembler, fetching: LlvmAssembler, column: LlvmAssembler
+) -> LlvmAssembler:
     """c = or, if it adds, += a, whose rows lie in line, times panels, and times a column after
     these that lies in line, if there is one."""
-    f = Assembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1 ptr")
+    f = LlvmAssembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1 ptr")
     c, c_row, a, a_row, b, panel, step, m, n, k, adds, last = f.params
 
-    def multiply(i: Value, tile: Assembler) -> None:
+    def multiply(i: LlvmValue, tile: LlvmAssembler) -> None:
         shared.tiles(
             f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]), c + c_row * i, c_row,
             a + a_row * i, a_row * t.rows, a_row, t.size, b, panel, step, (m - i).min(t.height),
@@ -582,7 +588,7 @@ def _multiply(t: Tile, tile: Assembler, fetching: Assembler, column: Assembler) 
     return f
 
 
-def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
+def _conv(t: Tile, of_weight: bool, of: dict[str, LlvmAssembler]) -> LlvmAssembler:
     """The products of some images; of the gradient of a weight, of all, for some of its rows and
     taps."""
     f, w, begin, end = launched(WORDS)
@@ -600,7 +606,7 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
         f.fill(memory, w["padded"] * w["together"])
         rows = bottom - top
 
-        def of_chunk(g: Value, chunk: Value) -> None:
+        def of_chunk(g: LlvmValue, chunk: LlvmValue) -> None:
             i = chunk * w["together"]
             count = (w["images"] - i).min(w["together"])
             image = f.local(w["x"] + i * w["image"] + g * w["group"])
@@ -625,7 +631,7 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                 )
                 piece = w["pieces_at"] + piece * (8 * PIECE)
 
-                def made(first: Value, taps: Value) -> None:
+                def made(first: LlvmValue, taps: LlvmValue) -> None:
                     f.call(
                         of["columns"], block_columns, image, w["taps_at"] + first * 8, taps, piece,
                         pieces, w["step"], w["sources"], w["panel"],
@@ -661,7 +667,9 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                     whole = (width - width % t.columns).where(w["in_place"] > 0, 0)
                     to = apart.where(elsewhere, c + at * t.size)
 
-                    def multiply(first: Operand, n: Value, *b: Operand, last: Operand = 0) -> None:
+                    def multiply(
+                        first: Operand, n: LlvmValue, *b: Operand, last: Operand = 0
+                    ) -> None:
                         f.call(
                             of["multiply"], to + first * t.size, to_row, a + k * t.size,
                             w["a_row"], *b, rows, n, depth, k > 0, last,

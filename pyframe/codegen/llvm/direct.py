@@ -21,18 +21,18 @@ import numpy as np
 
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
-from pyframe.codegen.lanes.compiler import Memory
+from pyframe.codegen.lanes.compiler import ScratchArg
 from pyframe.codegen.llvm import after as following
-from pyframe.codegen.llvm.after import After
-from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
-from pyframe.codegen.numpy.memory import placed
+from pyframe.codegen.llvm.after import CompiledEpilogue
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, cut, launched
+from pyframe.codegen.numpy.memory import address_arg
 
-MOST = 49  # taps that are written out
-LEAST = 1 << 16  # multiplications that are worth a unit of their own
+MAX_UNROLLED_TAPS = 49  # taps that are written out
+MIN_UNIT_WORK = 1 << 16  # multiplications that are worth a unit of their own
 VECTORS = 4  # of a block of the result: one of so many rows, or more of a single one
-MORE = 7  # rows of one, where there are 32 registers
+ROWS_OF_32_REGISTERS = 7  # rows of one, where there are 32 registers
 CHANNELS, TAPS, ROWS = 4, 9, 32  # up to which columns take longer to write than to multiply
-WIDE = 4  # vectors of a row, from which on few of their lanes are empty
+WIDE_ROW_VECTORS = 4  # vectors of a row, from which on few of their lanes are empty
 
 # What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
 # planes the result has, or sets of them made at once, how many planes a group has, and groups;
@@ -50,12 +50,12 @@ POSITIONS = 4  # that are few
 # images, the weight; a table of what the windows read, and where each position's result lies; rows
 # of the result and elements of a window; bytes of a window in memory, and from row to row of the
 # weight and of the result.
-FEW = "units @memory unit_bytes @c @x @a @at @places m k line a_row c_row"
+FEW_POSITIONS_ARGS = "units @memory unit_bytes @c @x @a @at @places m k line a_row c_row"
 
 
 def launches(
     t: Tile, of_input: bool, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
-    threads: int, after: Callable[[], After] | None = None,
+    threads: int, after: Callable[[], CompiledEpilogue] | None = None,
 ) -> list[tuple[str, list[Any]]] | None:  # fmt: skip
     """Of `conv` or `conv_input`; None where it has another form, or products are faster."""
     x, w = inputs
@@ -70,7 +70,7 @@ def launches(
     if x.shape[-1] > 1 and x.strides[-1] != size:
         return None
     kernel, by = w.shape[2:], w.strides[2:]
-    at = placed(w)
+    at = address_arg(w)
     a_channel, a_row = w.strides[1], w.strides[0]
     if of_input:  # the weight turned, and of each dim all that its first and last taps reach
         a_channel, a_row = a_row, a_channel
@@ -79,22 +79,26 @@ def launches(
         padding = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
     two = (1,) * (2 - dims)
     (kh, kw), (sy, sx), (dy, dx) = (two + tuple(s) for s in (kernel, stride, dilation))
-    if kh * kw > MOST or kh * kw == 1 < m or max(sy, sx) > 2:
+    if kh * kw > MAX_UNROLLED_TAPS or kh * kw == 1 < m or max(sy, sx) > 2:
         return None
     channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1] // outs
     height, width = two + x.shape[2:]
     rows, columns = two + out.shape[2:]
     high = min(rows, VECTORS if outs == 1 else 2)
-    if t.rows >= 8 and channels == outs == 1 and rows in (MORE, 2 * MORE):
-        high = MORE  # no block overlaps another
+    if (
+        t.rows >= 8
+        and channels == outs == 1
+        and rows in (ROWS_OF_32_REGISTERS, 2 * ROWS_OF_32_REGISTERS)
+    ):
+        high = ROWS_OF_32_REGISTERS  # no block overlaps another
     wide = max(VECTORS // high, 1) if columns > t.lanes and outs == 1 else 1
-    most = min(threads, out.size * channels * kh * kw // LEAST)
+    most = min(threads, out.size * channels * kh * kw // MIN_UNIT_WORK)
     bands = -(-most // planes) if most > planes else 1
     if after and rows % high:  # the last rows would be computed after what follows on them
         bands = 1
     fields: dict[str, Any] = {
-        "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": placed(out),
-        "x": placed(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
+        "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": address_arg(out),
+        "x": address_arg(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
         "groups": groups, "c_image": out.strides[0], "c_row": out.strides[1],
         "image": x.strides[0], "group": channels * x.strides[1], "channel": x.strides[1],
         "channels": channels, "line": x.strides[-2] if dims > 1 else 0,
@@ -115,19 +119,19 @@ def _together(t: Tile, of_input: bool, w: np.ndarray, m: int, columns: int) -> i
     faster, or much of vectors were empty."""
     some = 8 if t.rows >= 8 else 4
     few = w.shape[1] <= CHANNELS and 1 < w[0, 0].size <= TAPS and m <= ROWS and m % some == 0
-    return some if few and not of_input and columns >= WIDE * t.lanes else 0
+    return some if few and not of_input and columns >= WIDE_ROW_VECTORS * t.lanes else 0
 
 
-def direct(t: Tile, name: str) -> Assembler:
+def direct(t: Tile, name: str) -> LlvmAssembler:
     """The function of this name."""
     kh, kw, sy, sx, dy, dx, high, wide, single, outs = map(int, name.split("_")[1:])
     f, w, begin, end = launched(WORDS)
     columns32, width32 = (w[x].cast("i32").splat(t.lanes) for x in ("columns", "width"))
     lanes = f.numbers(range(t.lanes), "i32")
 
-    def factors(a: Value) -> Callable[[int, int, int], Value]:
+    def factors(a: LlvmValue) -> Callable[[int, int, int], LlvmValue]:
         @functools.cache
-        def factor(o: int, ky: int, kx: int) -> Value:
+        def factor(o: int, ky: int, kx: int) -> LlvmValue:
             at = a + w["a_row"] * o + w["a_y"] * ky + w["a_x"] * kx
             return f.load_fixed(t.real, at).splat(t.lanes)
 
@@ -156,7 +160,7 @@ def direct(t: Tile, name: str) -> Assembler:
                 sums = {place: f.local(f.value(0, t.vector)) for place in each}
 
                 @functools.cache
-                def inside(offset: int) -> Value:
+                def inside(offset: int) -> LlvmValue:
                     return (place + f.value(offset, place.type)).op("lt_u", width32)
 
                 # of the rows that are read, the taps and rows of the result that they are for
@@ -172,7 +176,7 @@ def direct(t: Tile, name: str) -> Assembler:
                     for offset in offsets:
                         inside(offset)  # which the loop over channels shares
 
-                def of_channel(x: Value, factor: Callable[[int, int, int], Value]) -> None:
+                def of_channel(x: LlvmValue, factor: Callable[[int, int, int], LlvmValue]) -> None:
                     lines = {}
                     for i in sorted(reads):
                         row = begins + i
@@ -180,11 +184,11 @@ def direct(t: Tile, name: str) -> Assembler:
                         lines[i] = line + source * t.size
 
                     @functools.cache
-                    def read(i: int, offset: int) -> Value:
+                    def read(i: int, offset: int) -> LlvmValue:
                         at = lines[i] + offset * t.size
                         return f.load_some(t.vector, at, inside(offset), t.size)
 
-                    def value(i: int, v: int, kx: int) -> Value:
+                    def value(i: int, v: int, kx: int) -> LlvmValue:
                         odd, offsets = at_tap[v, kx]
                         x, *more = (read(i, offset) for offset in offsets)
                         return x.shuffle(range(odd, 2 * t.lanes, 2), *more) if more else x
@@ -250,18 +254,19 @@ def few_positions(
     table = np.full((n, line), -1, np.int32)
     table[:, :k] = np.where(inside, at, -1).reshape(n, k)
     results = np.arange(len(out))[:, None] * out.strides[0] + np.arange(n // len(out)) * size
-    units = max(1, min(threads, 4 * m * n * k // LEAST))  # each is read once
+    units = max(1, min(threads, 4 * m * n * k // MIN_UNIT_WORK))  # each is read once
     nbytes = -(-n * line * size // 64) * 64
     return [(f"few_{n}", [
-        units, Memory(units * nbytes), nbytes, placed(out), placed(x), placed(w), table,
+        units, ScratchArg(units * nbytes), nbytes, address_arg(out), address_arg(x),
+        address_arg(w), table,
         results.reshape(-1).astype(np.int64), m, k, line * size, w.strides[0], out.strides[1],
     ])]  # fmt: skip
 
 
-def few(t: Tile, name: str) -> Assembler:
+def few(t: Tile, name: str) -> LlvmAssembler:
     """The function of so many positions."""
     n, high = int(name.split("_")[1]), t.rows // 2
-    f, w, begin, end = launched(FEW)
+    f, w, begin, end = launched(FEW_POSITIONS_ARGS)
     with f.count(begin, end) as u:
         windows = w["memory"] + w["unit_bytes"] * u
         with f.count(0, w["line"] * n // t.size, t.lanes) as i:
@@ -282,14 +287,14 @@ def few(t: Tile, name: str) -> Assembler:
 
 
 def dots(
-    f: Assembler, t: Tile, rows: Sequence[Value], columns: Sequence[Value], k: Value
+    f: LlvmAssembler, t: Tile, rows: Sequence[LlvmValue], columns: Sequence[LlvmValue], k: LlvmValue
 ) -> list[list[Any]]:
     """Of each row and each column, which lie in line, the sums of products in vectors."""
     sums = [[f.local(f.value(0, t.vector)) for _ in columns] for _ in rows]
     whole = k - k % t.lanes
     rest = f.lanes_below(k - whole, t.lanes)
 
-    def add(at: Value, read: Callable[[Value], Value]) -> None:
+    def add(at: LlvmValue, read: Callable[[LlvmValue], LlvmValue]) -> None:
         right = [read(column + at) for column in columns]
         for row, totals in zip(rows, sums, strict=True):
             left = read(row + at)
@@ -303,10 +308,10 @@ def dots(
     return sums
 
 
-def column(t: Tile) -> Assembler:
+def column(t: Tile) -> LlvmAssembler:
     """A column of the result of a product, c = or, if it adds, += a, whose rows lie in line, times
     a column that lies in line."""
-    f = Assembler("column", "ptr i64 ptr i64 ptr i64 i64 i1")
+    f = LlvmAssembler("column", "ptr i64 ptr i64 ptr i64 i64 i1")
     c, c_row, a, a_row, b, m, k, adds = f.params
     with f.count(0, m, t.rows) as i:
         sums = dots(f, t, [a + a_row * (i + r).min(m - 1) for r in range(t.rows)], [b], k)

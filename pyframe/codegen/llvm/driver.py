@@ -19,11 +19,11 @@ was one left, and `run` goes on only when all are done: so the entry is the righ
 from __future__ import annotations
 
 from pyframe.codegen.cpu.assembler import I64, PTR
-from pyframe.codegen.llvm.assembler import Assembler, Value, module
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, module
 
 POOL = 256  # bytes of a pool's memory
 ENTRY = 4  # words
-MOST = (1 << 20) - 4096  # units that can be shared out; of more, threads take none
+MAX_UNITS = (1 << 20) - 4096  # units that can be shared out; of more, threads take none
 SPINS = 1 << 10  # looks after which who waits lets other threads run, such as the one it waits for
 
 # Where things stand in the pool's memory, beside the counts of units
@@ -44,9 +44,9 @@ def text(name: str, triple: str) -> str:
     return module([some, (_run if name == "run" else _work)(some, triple)], 128)
 
 
-def _some() -> Assembler:
+def _some() -> LlvmAssembler:
     """Units of an entry's launch."""
-    f = Assembler("some", "ptr word word")
+    f = LlvmAssembler("some", "ptr word word")
     entry, begin, end = f.params
     function, words = f.load(PTR, entry), f.load(PTR, entry, 16)
     params = f.load(PTR, words + f.load(I64, entry, 24) * 8)
@@ -57,14 +57,14 @@ def _some() -> Assembler:
     return f
 
 
-def _run(some: Assembler, triple: str) -> Assembler:
-    f = Assembler("run", "ptr word word ptr", linkage="")
+def _run(some: LlvmAssembler, triple: str) -> LlvmAssembler:
+    f = LlvmAssembler("run", "ptr word word ptr", linkage="")
     entries, first, last, pool = f.params
     done = pool + _DONE
     with f.count(first, last) as k:
         entry = entries + k * (8 * ENTRY)
         units = f.load(I64, f.load(PTR, entry, 8))
-        alone = pool.equals(0) | units.op("lt_u", 2) | units.op("ge_u", MOST + 1)
+        alone = pool.equals(0) | units.op("lt_u", 2) | units.op("ge_u", MAX_UNITS + 1)
         with f.when(alone):
             f.call(some, entry, 0, units)
             f.otherwise()
@@ -86,8 +86,8 @@ def _run(some: Assembler, triple: str) -> Assembler:
     return f
 
 
-def _work(some: Assembler, triple: str) -> Assembler:
-    f = Assembler("work", "ptr word", linkage="")
+def _work(some: LlvmAssembler, triple: str) -> LlvmAssembler:
+    f = LlvmAssembler("work", "ptr word", linkage="")
     pool, looks = f.params
     idle = f.local(0)  # looks since the last unit
     with f.during(lambda: _read(f, pool + _STOP, "monotonic").equals(0) & (idle < looks)):
@@ -108,35 +108,35 @@ def _work(some: Assembler, triple: str) -> Assembler:
     return f
 
 
-def _front(counts: Value) -> Value:
+def _front(counts: LlvmValue) -> LlvmValue:
     """The units that `run` took."""
     return counts.op("shr_u", 20) & (_FRONT - 1)
 
 
-def _back(counts: Value) -> Value:
+def _back(counts: LlvmValue) -> LlvmValue:
     """The units that threads took."""
     return counts & (_FRONT - 1)
 
 
-def _read(f: Assembler, at: Value, order: str) -> Value:
+def _read(f: LlvmAssembler, at: LlvmValue, order: str) -> LlvmValue:
     return f.new(I64, f"load atomic i64, ptr {at.name} {order}, align 8")
 
 
-def _write(f: Assembler, at: Value, value: Value, order: str) -> None:
+def _write(f: LlvmAssembler, at: LlvmValue, value: LlvmValue, order: str) -> None:
     f.line(f"store atomic i64 {value.name}, ptr {at.name} {order}, align 8")
 
 
-def _count(f: Assembler, at: Value, more: int, order: str) -> Value:
+def _count(f: LlvmAssembler, at: LlvmValue, more: int, order: str) -> LlvmValue:
     """Add to what many count in; what it was before."""
     return f.new(I64, f"atomicrmw add ptr {at.name}, i64 {more} {order}")
 
 
-def _pause(f: Assembler, triple: str) -> None:
+def _pause(f: LlvmAssembler, triple: str) -> None:
     intrinsic, kinds, values = PAUSE.get(triple.partition("-")[0], ("", "", ""))
     if intrinsic:
         f.declared.add(f"declare void @{intrinsic}({kinds})")
         f.line(f"call void @{intrinsic}({values})")
 
 
-def _let_others_run(f: Assembler, pool: Value) -> None:
+def _let_others_run(f: LlvmAssembler, pool: LlvmValue) -> None:
     f.line(f"call void {f.load(PTR, pool, _YIELD).name}()")

@@ -10,15 +10,15 @@ import numpy as np
 
 from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
-from pyframe.codegen.lanes.compiler import Memory
+from pyframe.codegen.lanes.compiler import ScratchArg
 from pyframe.codegen.llvm import blas
-from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
-from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
-from pyframe.codegen.numpy.memory import placed
-from pyframe.core.sizes import alike
+from pyframe.codegen.llvm.assembler import LlvmAssembler, cut, launched, module
+from pyframe.codegen.llvm.routines import CpuTarget, Launches, Words, in_two_dims
+from pyframe.codegen.numpy.memory import address_arg
+from pyframe.core.sizes import statically_equal
 
-LEAST = 1 << 18  # multiplications that are worth a unit of their own
-FEW = 4  # rows of a that are multiplied by b as it lies, which is read from memory once
+MIN_UNIT_WORK = 1 << 18  # multiplications that are worth a unit of their own
+FEW_ROWS = 4  # rows of a that are multiplied by b as it lies, which is read from memory once
 SIDE = 4  # rows of a transposed b that are walked together then
 
 # What a launch of products reads: how many units; the memory of units, and its bytes for each; the
@@ -32,7 +32,7 @@ WORDS = (
 
 
 def matmul(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    m: CpuTarget, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider than the
     result, where few rows are multiplied by what lies in no pieces, and on ARM, of which BLAS may
@@ -45,9 +45,11 @@ def matmul(
     tile, (rows, columns) = m.tiles.get(out.dtype) if m.bits > 128 else None, out.shape[-2:]
     kind = "blas.matmul"
     if tile is not None and columns >= tile.rows:
-        if rows > FEW:
+        if rows > FEW_ROWS:
             kind = "gemm.matmul"
-        elif all(any(alike(s, tile.size) for s in x) for x in (a.strides[-1:], b.strides[-2:])):
+        elif all(
+            any(statically_equal(s, tile.size) for s in x) for x in (a.strides[-1:], b.strides[-2:])
+        ):
             kind = "gemm.few"
     words = (
         _words(tile, a, b, out, m.threads)
@@ -59,7 +61,7 @@ def matmul(
 
 def worth(rows: int) -> int:
     """How many multiplications are worth a unit: fewer where these wait for memory."""
-    return LEAST if rows > FEW else LEAST // 8
+    return MIN_UNIT_WORK if rows > FEW_ROWS else MIN_UNIT_WORK // 8
 
 
 def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -> Words | None:
@@ -84,25 +86,26 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     units = groups * rows * columns
     nbytes = t.scratch(m, n, k)
     return [
-        units, Memory(units * nbytes), nbytes, placed(a), placed(b), placed(c), m, n, k,
+        units, ScratchArg(units * nbytes), nbytes, address_arg(a), address_arg(b), address_arg(c),
+        m, n, k,
         *a.strides[-2:], *b.strides[-2:], c.strides[-2], *steps, inner, outer * inner, groups,
         rows, columns,
     ]  # fmt: skip
 
 
-def text(m: Machine, name: str, dtype: np.dtype) -> str:
+def text(m: CpuTarget, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     tile = m.tiles[dtype]
     functions = build(tile, name == "few")
     return module([*functions, _units(tile, functions[-1])], m.bits)
 
 
-def build(t: Tile, few: bool = False) -> list[Assembler]:
+def build(t: Tile, few: bool = False) -> list[LlvmAssembler]:
     """The functions of a product, of which the last is `shared.gemm`, or the like for few rows."""
-    made: list[Assembler] = []
+    made: list[LlvmAssembler] = []
 
-    def make(name: str, params: str) -> Assembler:
-        made.append(Assembler(name, params))
+    def make(name: str, params: str) -> LlvmAssembler:
+        made.append(LlvmAssembler(name, params))
         return made[-1]
 
     if few:
@@ -113,7 +116,7 @@ def build(t: Tile, few: bool = False) -> list[Assembler]:
     return made
 
 
-def _few(make: Callable[[str, str], Assembler], t: Tile) -> None:
+def _few(make: Callable[[str, str], LlvmAssembler], t: Tile) -> None:
     """c = a times b for a few rows of a, which stay in cache while b passes by once; an element
     of c is a sum of as many as a vector has lanes, or over k one after the other."""
     functions = [(rows, _dots(make, t, rows), _sums(make, t, rows)) for rows in (4, 2, 1)]
@@ -130,7 +133,7 @@ def _few(make: Callable[[str, str], Assembler], t: Tile) -> None:
             i.add(rows)
 
 
-def _dots(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assembler:
+def _dots(make: Callable[[str, str], LlvmAssembler], t: Tile, rows: int) -> LlvmAssembler:
     """Of columns of b that are each in one piece."""
     f = make(f"dots{rows}", "ptr word ptr word ptr word word word")
     c, c_row, a, a_row, b, b_column, n, k = f.params
@@ -163,7 +166,7 @@ def _dots(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assemble
     return f
 
 
-def _sums(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assembler:
+def _sums(make: Callable[[str, str], LlvmAssembler], t: Tile, rows: int) -> LlvmAssembler:
     """Of rows of b that are each in one piece."""
     vectors = 8 if rows == 1 else 4
     f = make(f"sums{rows}", "ptr word ptr word ptr word word word")
@@ -207,8 +210,8 @@ def _sums(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assemble
 
 
 def tile_of(
-    make: Callable[[str, str], Assembler], t: Tile, name: str = "tile", fetch: bool = False
-) -> Assembler:
+    make: Callable[[str, str], LlvmAssembler], t: Tile, name: str = "tile", fetch: bool = False
+) -> LlvmAssembler:
     """c (rows x columns) = or += a (rows x k) times b (k x columns); it may fetch the rows of a
     below, which come from far away where few columns read them."""
     f = make(name, "ptr word ptr word word ptr word word word word bool")
@@ -263,12 +266,12 @@ def tile_of(
     return f
 
 
-def fetching(t: Tile) -> Assembler:
+def fetching(t: Tile) -> LlvmAssembler:
     """A tile that fetches the rows of a below it."""
-    return tile_of(Assembler, t, "fetching", fetch=True)
+    return tile_of(LlvmAssembler, t, "fetching", fetch=True)
 
 
-def _units(t: Tile, gemm: Assembler) -> Assembler:
+def _units(t: Tile, gemm: LlvmAssembler) -> LlvmAssembler:
     """What is launched."""
     f, w, begin, end = launched(WORDS)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu import packed as shared
-from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
+from pyframe.codegen.lanes.compiler import ScratchArg
+from pyframe.codegen.llvm.assembler import LlvmAssembler, cut, launched, module
 from pyframe.codegen.llvm.gemm import tile_of, worth
-from pyframe.codegen.llvm.routines import Launches, Machine
-from pyframe.codegen.numpy.memory import placed
+from pyframe.codegen.llvm.routines import CpuTarget, Launches
+from pyframe.codegen.numpy.memory import address_arg
 
 # What a launch reads: units, memory and the bytes for each; the result, x, the words, scales and
 # offsets; the sizes; bytes from row to row of x; a group's elements.
@@ -20,7 +20,7 @@ WORDS = "units @memory unit_bytes @c @x @words @scale @offset n m k x_row group"
 
 
 def product(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    m: CpuTarget, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """Of `packed_linear`; each unit has some rows of the weight."""
     x, words, scale, offset = inputs
@@ -33,18 +33,19 @@ def product(
     nbytes = -(-shared.scratch(tile, rows, k, groups, ints) // 64) * 64
     kind = shared.name("ints" if ints else "floats", *attrs)
     return [(f"packed.{kind}.{out.dtype.name}", [
-        units, Memory(units * nbytes), nbytes, placed(out), placed(x), placed(words),
-        placed(scale), placed(offset), n, rows, k, x.strides[1], k // groups,
+        units, ScratchArg(units * nbytes), nbytes, address_arg(out), address_arg(x),
+        address_arg(words),
+        address_arg(scale), address_arg(offset), n, rows, k, x.strides[1], k // groups,
     ])]  # fmt: skip
 
 
-def text(m: Machine, name: str, dtype: np.dtype) -> str:
+def text(m: CpuTarget, name: str, dtype: np.dtype) -> str:
     """The module of a product of this name."""
-    made: list[Assembler] = []
+    made: list[LlvmAssembler] = []
     t = m.tiles[dtype]
 
-    def make(name: str, params: str) -> Assembler:
-        made.append(Assembler(name, params))
+    def make(name: str, params: str) -> LlvmAssembler:
+        made.append(LlvmAssembler(name, params))
         made[-1].dots = m.dots
         return made[-1]
 

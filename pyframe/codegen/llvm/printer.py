@@ -16,7 +16,7 @@ from typing import Any
 from pyframe.codegen.cpu import primitives
 from pyframe.codegen.lanes import program as lanes
 from pyframe.codegen.lanes.program import INDEX, MEMORY, UnsupportedKernelError
-from pyframe.codegen.llvm.assembler import Assembler, Value, Variable, module, vector_of
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, LlvmVariable, module, vector_of
 
 NAME = "kernel"
 
@@ -27,7 +27,8 @@ TYPES = {"f32": "float", "f64": "double", "bool": "i1", INDEX: "i64"} | {
 STORED = TYPES | {"f16": "half", "bool": "i8"}
 PART = 32  # the bit of a value's number where that of a vector of it begins
 NAMES = ("out", "arg", "start", "var", "valid", "at")  # fields that are values' numbers
-NEAR = 4  # up to this distance of elements vectors are loaded and shuffled, above they are gathered
+# Up to this distance of elements vectors are loaded and shuffled, above they are gathered
+MAX_SHUFFLE_STRIDE = 4
 
 # primitives that the assembler has under this name, and those that it has under another one for
 # signed ints and for unsigned ones (bools are these)
@@ -42,8 +43,8 @@ INTRINSICS = {
 
 def generate(function: lanes.LaneProgram, bits: int) -> str:
     """The module of a function, for a CPU with vectors of so many bits."""
-    f = Assembler(NAME, "ptr ptr i64 i64", linkage="", bits=bits)
-    Printer(f).print_function(function)
+    f = LlvmAssembler(NAME, "ptr ptr i64 i64", linkage="", bits=bits)
+    LlvmPrinter(f).print_function(function)
     return module([f], bits)
 
 
@@ -56,13 +57,13 @@ def _bits(type: str) -> int:
     return 64 if type == INDEX else 1 if type == "bool" else int(type[1:])
 
 
-class Printer:
+class LlvmPrinter:
     """Prints statements of lane programs into the function `f`."""
 
-    def __init__(self, f: Assembler) -> None:
+    def __init__(self, f: LlvmAssembler) -> None:
         self.f = f
-        self.values: dict[int, Value] = {}
-        self.variables: dict[int, Variable] = {}
+        self.values: dict[int, LlvmValue] = {}
+        self.variables: dict[int, LlvmVariable] = {}
         self.known: dict[int, Any] = {}  # the numbers of constants
         self.width = 1 << PART  # lanes of the vectors that wider ones are cut into
         self.wide: dict[int, int] = {}  # the lanes of variables that are cut
@@ -103,7 +104,7 @@ class Printer:
         elif getattr(i, "stride", None) is not None:
             self.values[_part(i.at, k)] = self.values[i.at] + k * self.width * i.stride
         moved: dict[str, Any] = {x: _part(getattr(i, x), k) for x in names}
-        if isinstance(i, lanes.Op):
+        if isinstance(i, lanes.LaneOp):
             moved["args"] = tuple([_part(x, k) for x in i.args])
         if not isinstance(i, lanes.Set):
             moved["lanes"] = self.width
@@ -111,11 +112,11 @@ class Printer:
 
     # --- values
 
-    def print_const(self, i: lanes.Const) -> None:
+    def print_const(self, i: lanes.LaneConst) -> None:
         self.values[i.out] = self.f.value(i.value, vector_of(TYPES[i.type], i.lanes))
         self.known[i.out] = i.value
 
-    def print_param(self, i: lanes.Param) -> None:
+    def print_param(self, i: lanes.LaneParam) -> None:
         raw = self.f.load_fixed(STORED[i.memory], self.params + 8 * i.word)
         self.values[i.out] = self.from_memory(raw, i.memory)
 
@@ -159,24 +160,26 @@ class Printer:
 
     # --- memory
 
-    def from_memory(self, raw: Value, memory: str) -> Value:
+    def from_memory(self, raw: LlvmValue, memory: str) -> LlvmValue:
         """What was loaded as it is in registers."""
         if memory == "bool":
             return raw.differs(0)
         return raw.to("fpext", "float") if memory == "f16" else raw
 
-    def to_memory(self, x: Value, memory: str) -> Value:
+    def to_memory(self, x: LlvmValue, memory: str) -> LlvmValue:
         """What is to be stored as it is in memory."""
         if memory == "bool":
             return x.to("zext", "i8")
         return x.to("fptrunc", "half") if memory == "f16" else x
 
-    def address(self, i: lanes.Load | lanes.Store, at: Value | None = None) -> Value:
+    def address(
+        self, i: lanes.LaneLoad | lanes.LaneStore, at: LlvmValue | None = None
+    ) -> LlvmValue:
         """Of the element `at`, or of the one where `i` begins."""
         index = self.values[i.at] if at is None else at
         return self.f.element(STORED[i.memory], self.buffers[i.binding], index)
 
-    def addresses(self, i: lanes.Load | lanes.Store) -> Value:
+    def addresses(self, i: lanes.LaneLoad | lanes.LaneStore) -> LlvmValue:
         """Of all lanes: where they can be, as steps of 32 bits from one address, of which
         processors gather more at once."""
         if i.stride is None:
@@ -185,26 +188,28 @@ class Printer:
         steps = self.f.numbers([n * i.stride for n in range(i.lanes)], size)
         return self.f.element(STORED[i.memory], self.address(i), steps)
 
-    def print_load(self, i: lanes.Load) -> None:
+    def print_load(self, i: lanes.LaneLoad) -> None:
         valid = self.values[i.valid] if i.valid >= 0 else None
         if i.lanes == 1:
             raw = self.load_scalar(i, self.address(i), valid)
         elif i.stride == 0 and valid is None:
             raw = self.load_scalar(i, self.address(i)).splat(i.lanes)
-        elif i.stride and abs(i.stride) <= (1 if valid else NEAR):
+        elif i.stride and abs(i.stride) <= (1 if valid else MAX_SHUFFLE_STRIDE):
             raw = self.load_masked(i, valid) if valid else self.load_row(i)
         else:
             raw = self.gather(i, valid)
         self.values[i.out] = self.from_memory(raw, i.memory)
 
-    def load_scalar(self, i: lanes.Load, at: Value, valid: Value | None = None) -> Value:
+    def load_scalar(
+        self, i: lanes.LaneLoad, at: LlvmValue, valid: LlvmValue | None = None
+    ) -> LlvmValue:
         """One element; where it is not valid, a 0 of ours."""
         if valid:
             self.f.declared.add("@zero = private constant i64 0")
-            at = at.where(valid, Value(self.f, "ptr", "@zero"))
+            at = at.where(valid, LlvmValue(self.f, "ptr", "@zero"))
         return self.f.load(STORED[i.memory], at)
 
-    def load_row(self, i: lanes.Load) -> Value:
+    def load_row(self, i: lanes.LaneLoad) -> LlvmValue:
         """Every n-th element: whole vectors are loaded, the last of which ends with the last one
         that is needed, and what is needed of them is shuffled together."""
         count, stride, kind = i.lanes, i.stride or 1, vector_of(STORED[i.memory], i.lanes)
@@ -213,7 +218,7 @@ class Printer:
         first = self.values[i.at]
         if stride < 0:
             first = first + (1 - size)
-        found, begins = Value(self.f, kind, "poison"), 0
+        found, begins = LlvmValue(self.f, kind, "poison"), 0
         for n in range(step):
             begin = min(n * count, size - count)
             part = self.f.load(kind, self.address(i, first + begin if begin else first))
@@ -227,7 +232,7 @@ class Printer:
             found, begins = found.shuffle(order, part), begin + count
         return found.reversed() if stride < 0 else found
 
-    def load_masked(self, i: lanes.Load, valid: Value) -> Value:
+    def load_masked(self, i: lanes.LaneLoad, valid: LlvmValue) -> LlvmValue:
         """Elements beside each other, where they are valid."""
         base = "i16" if i.memory == "f16" else STORED[i.memory]
         at = self.values[i.at]
@@ -239,19 +244,19 @@ class Printer:
             raw = raw.to("bitcast", "half")
         return raw.reversed() if i.stride == -1 else raw
 
-    def gather(self, i: lanes.Load, valid: Value | None) -> Value:
+    def gather(self, i: lanes.LaneLoad, valid: LlvmValue | None) -> LlvmValue:
         """Elements that lie anywhere."""
         kind, at = vector_of(STORED[i.memory], i.lanes), self.addresses(i)
         if MEMORY[i.memory] >= 4:  # as some processors can
             valid = valid or self.f.value(True, vector_of("i1", i.lanes))
             return self.f.gather(kind, at, valid, MEMORY[i.memory])
-        found = Value(self.f, kind, "poison")
+        found = LlvmValue(self.f, kind, "poison")
         for n in range(i.lanes):
             element = self.load_scalar(i, at.lane(n), valid and valid.lane(n))
             found = found.with_lane(n, element)
         return found
 
-    def print_store(self, i: lanes.Store) -> None:
+    def print_store(self, i: lanes.LaneStore) -> None:
         x = self.to_memory(self.values[i.arg], i.memory)
         align = MEMORY[i.memory]
         if i.lanes == 1 or i.stride in (1, -1):
@@ -271,31 +276,31 @@ class Printer:
 
     # --- primitives
 
-    def print_op(self, i: lanes.Op) -> None:
+    def print_op(self, i: lanes.LaneOp) -> None:
         self.values[i.out] = OPS[i.op](self, i, *[self.values[a] for a in i.args])
 
-    def plain(self, i: lanes.Op, a: Value, b: Value) -> Value:
+    def plain(self, i: lanes.LaneOp, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         """One instruction."""
         names = {"f": {}, "i": SIGNED}.get(i.from_[0], UNSIGNED)
         return a.op(names.get(i.op, i.op), b)
 
-    def intrinsic(self, i: lanes.Op, *xs: Value) -> Value:
+    def intrinsic(self, i: lanes.LaneOp, *xs: LlvmValue) -> LlvmValue:
         return self.f.call_intrinsic(INTRINSICS[i.op], *xs)
 
-    def neg(self, i: lanes.Op, x: Value) -> Value:
+    def neg(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         if x.is_float:
             return self.f.new(x.type, f"fneg {x.type} {x.name}")
         return self.f.value(0, x.type) - x
 
-    def abs(self, i: lanes.Op, x: Value) -> Value:
+    def abs(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         if x.is_float:
             return self.f.call_intrinsic("fabs", x)
-        return self.f.call_intrinsic("abs", x, Value(self.f, "i1", "false"))
+        return self.f.call_intrinsic("abs", x, LlvmValue(self.f, "i1", "false"))
 
-    def not_(self, i: lanes.Op, x: Value) -> Value:
+    def not_(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         return x.op("xor", True if i.from_ == "bool" else -1)
 
-    def division(self, i: lanes.Op, a: Value, b: Value) -> Value:
+    def division(self, i: lanes.LaneOp, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         if a.is_float and i.op == "rem":
             raise UnsupportedKernelError("the remainder of floats is computed in a loop")
         if a.is_float or self.known.get(i.args[1]) not in (None, 0, -1):
@@ -305,18 +310,18 @@ class Printer:
         name = SIGNED[i.op] if signed else i.op
         return primitives.division(name, a, b, functools.partial(self.f.value, type=b.type), least)
 
-    def extreme(self, i: lanes.Op, a: Value, b: Value) -> Value:
+    def extreme(self, i: lanes.LaneOp, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         if a.is_float:  # either zero is the least of both
             return self.f.call_intrinsic(f"{i.op}imum", a, b, fast="nsz ")
         return self.f.call_intrinsic(f"{'s' if i.from_[0] == 'i' else 'u'}{i.op}", a, b)
 
-    def select(self, i: lanes.Op, c: Value, a: Value, b: Value) -> Value:
+    def select(self, i: lanes.LaneOp, c: LlvmValue, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         return a.where(c, b)
 
-    def bitcast(self, i: lanes.Op, x: Value) -> Value:
+    def bitcast(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         return x.bits(TYPES[i.type])
 
-    def cast(self, i: lanes.Op, x: Value) -> Value:
+    def cast(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         from_, to, signed = i.from_, i.type, i.from_[0] == "i"
         if to == "bool":
             return x.differs(0)
@@ -332,7 +337,7 @@ class Printer:
             word = "sext" if signed else "zext"
         return x.to(word, TYPES[to])
 
-    def to_int(self, x: Value, to: str) -> Value:
+    def to_int(self, x: LlvmValue, to: str) -> LlvmValue:
         """As i64, with -2^63 for what that can't hold, of which the low bits are taken; with 32
         bits and less by arithmetic on floats, as few processors convert vectors to i64."""
         size = self.f.call_intrinsic("fabs", x)
@@ -346,19 +351,20 @@ class Printer:
         far = (x - turns).where(holds, 0.0)
         return x.where(near, far).to("fptosi", "i32").to("trunc", TYPES[to])
 
-    def narrow(self, i: lanes.Op, x: Value) -> Value:
+    def narrow(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         """To float16 by the processor, to bfloat16 on the bits; a NaN stays as it is."""
         if i.value == "float16":
             return self.from_memory(self.to_memory(x, "f16"), "f16")
         return primitives.bfloat16(x)
 
 
-PRINT = lanes.methods(Printer, "print_")
-OPS: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(PLAIN, Printer.plain),
-    **dict.fromkeys(INTRINSICS, Printer.intrinsic),
-    "neg": Printer.neg, "abs": Printer.abs, "not": Printer.not_, "cast": Printer.cast,
-    "bitcast": Printer.bitcast, "narrow": Printer.narrow, "select": Printer.select,
-    "min": Printer.extreme, "max": Printer.extreme, "div": Printer.division,
-    "rem": Printer.division,
+PRINT = lanes.methods(LlvmPrinter, "print_")
+OPS: dict[str, Callable[..., LlvmValue]] = {
+    **dict.fromkeys(PLAIN, LlvmPrinter.plain),
+    **dict.fromkeys(INTRINSICS, LlvmPrinter.intrinsic),
+    "neg": LlvmPrinter.neg, "abs": LlvmPrinter.abs, "not": LlvmPrinter.not_,
+    "cast": LlvmPrinter.cast,
+    "bitcast": LlvmPrinter.bitcast, "narrow": LlvmPrinter.narrow, "select": LlvmPrinter.select,
+    "min": LlvmPrinter.extreme, "max": LlvmPrinter.extreme, "div": LlvmPrinter.division,
+    "rem": LlvmPrinter.division,
 }  # fmt: skip

@@ -20,20 +20,20 @@ import numpy as np
 from pyframe.codegen.cpu.assembler import F32, F64
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.library import BODIES, planner
-from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Routine
+from pyframe.codegen.cpu.routines import SCRATCH, Addr, KernelBody, LibraryCall
 from pyframe.codegen.cpu.sort import BINS
-from pyframe.codegen.lanes.compiler import Fault, Memory
+from pyframe.codegen.lanes.compiler import ErrorFlagArg, ScratchArg
 from pyframe.codegen.llvm.assembler import cut, launched, module as module_of
-from pyframe.codegen.numpy.memory import placed
-from pyframe.core.sizes import alike
+from pyframe.codegen.numpy.memory import address_arg
+from pyframe.core.sizes import statically_equal
 
-FEW = 1 << 12  # keys and bins that a sort is worth of any keys
+MIN_SORT_KEYS = 1 << 12  # keys and bins that a sort is worth of any keys
 
-Words: TypeAlias = "list[int | np.ndarray | Memory | Fault]"
+Words: TypeAlias = "list[int | np.ndarray | ScratchArg | ErrorFlagArg]"
 Launches: TypeAlias = "list[tuple[str, Words]]"
 
 
-class Blas(NamedTuple):
+class BlasSymbol(NamedTuple):
     """BLAS's product for a dtype: where it lies, LLVM's name of the dtype, the bits of its ints."""
 
     address: int
@@ -41,17 +41,17 @@ class Blas(NamedTuple):
     int_bits: int
 
 
-class Machine(NamedTuple):
+class CpuTarget(NamedTuple):
     """What plans are made for."""
 
     bits: int  # of a vector
     threads: int
     tiles: dict[np.dtype, Tile]  # of products by our own routines; the others are BLAS's
-    blas: dict[np.dtype, Blas]
+    blas: dict[np.dtype, BlasSymbol]
     dots: str = ""  # how products of ints are summed, see `Assembler.dot`
 
 
-def machine(bits: int, threads: int, blas: dict[np.dtype, Blas], dots: str = "") -> Machine:
+def machine(bits: int, threads: int, blas: dict[np.dtype, BlasSymbol], dots: str = "") -> CpuTarget:
     """A processor with vectors of so many bits: of 256 it has 16, which hold tiles of 6 rows, of
     512 and (on ARM) of 128 it has 32, which hold 8."""
     rows = 6 if bits == 256 else 8
@@ -59,11 +59,11 @@ def machine(bits: int, threads: int, blas: dict[np.dtype, Blas], dots: str = "")
         np.dtype(np.float32): Tile(F32, bits // 32, rows),
         np.dtype(np.float64): Tile(F64, bits // 64, rows),
     }
-    return Machine(bits, threads, tiles, blas, dots)
+    return CpuTarget(bits, threads, tiles, blas, dots)
 
 
 def plan(
-    m: Machine, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    m: CpuTarget, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """How LLVM's code computes `op`. The result is C-contiguous. None: it has no routine for these
     arrays, and NumPy runs it."""
@@ -81,7 +81,7 @@ def plan(
 
 
 def with_epilogue(
-    m: Machine, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
+    m: CpuTarget, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
     after: Any,
 ) -> Launches | None:  # fmt: skip
     """The same of an op that does what follows, which `after()` gives; None where it does not."""
@@ -100,7 +100,7 @@ def _pays(name: str, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...]) -> bo
     if name in ("sort.argsort", "sort.kth_index"):
         rows, n = shape
         whole = name == "sort.argsort" and 8 * attrs[0] >= n
-        return rows * (BINS + n) <= FEW or (whole and inputs[0].itemsize == 8)
+        return rows * (BINS + n) <= MIN_SORT_KEYS or (whole and inputs[0].itemsize == 8)
     return True
 
 
@@ -110,23 +110,23 @@ def _own(name: str) -> Any:
     return getattr(import_module(f"pyframe.codegen.llvm.{module}"), function)
 
 
-def launches(made: Routine, operands: Sequence[np.ndarray]) -> Launches:
+def launches(made: LibraryCall, operands: Sequence[np.ndarray]) -> Launches:
     """Of a routine of codegen/cpu on these operands."""
 
-    def word(x: int | At, parts: int) -> int | Memory:
-        if not isinstance(x, At):
+    def word(x: int | Addr, parts: int) -> int | ScratchArg:
+        if not isinstance(x, Addr):
             return x & 0xFFFFFFFFFFFFFFFF
         if x.of == SCRATCH:
-            return Memory(made.scratch * parts)
-        return placed(operands[x.of]) + x.offset
+            return ScratchArg(made.scratch * parts)
+        return address_arg(operands[x.of]) + x.offset
 
     return [
-        (c.function, [c.parts, Fault(), *[word(x, c.parts) for x in c.arguments]])
+        (c.function, [c.parts, ErrorFlagArg(), *[word(x, c.parts) for x in c.arguments]])
         for c in made.calls
     ]
 
 
-def text(m: Machine, name: str) -> str:
+def text(m: CpuTarget, name: str) -> str:
     """The module of a routine: `@kernel`, which is launched like any other."""
     if "." not in name:
         return _shared(m, BODIES[name])
@@ -135,7 +135,7 @@ def text(m: Machine, name: str) -> str:
     return made
 
 
-def _shared(m: Machine, body: Body) -> str:
+def _shared(m: CpuTarget, body: KernelBody) -> str:
     """The module of a function of codegen/cpu."""
     f, w, begin, end = launched(f"units @fault {body.words}", m.bits)
     f.fault = w["fault"].name
@@ -156,7 +156,7 @@ def in_two_dims(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None
         now = [s[d] for s in steps]
         if n == 1:
             continue
-        if dims and all(alike(a, b * n) for a, b in zip(dims[-1][1], now, strict=True)):
+        if dims and all(statically_equal(a, b * n) for a, b in zip(dims[-1][1], now, strict=True)):
             dims[-1] = dims[-1][0] * n, now
         else:
             dims.append((n, now))

@@ -16,10 +16,10 @@ import numpy as np
 from pyframe.codegen.convolution import Products
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
-from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
+from pyframe.codegen.lanes.compiler import ScratchArg
+from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, cut, launched
 
-LEAST = 16  # rows and channels of a product that it pays for
+WINOGRAD_MIN_SIZE = 16  # rows and channels of a product that it pays for
 GAIN = 800  # multiplications that are saved for each filter, at least
 SUMS = 1 << 20  # bytes of sums of tiles that are made at once
 HEIGHT = 32  # rows of the result whose products are made at once
@@ -49,7 +49,13 @@ def launches(
     """Of a convolution or its input's gradient; None where it has another form, or it would not
     pay."""
     n, at = p.channels, p.positions_at
-    if t.size != 4 or min(p.m, n) < LEAST or not p.padded or p.a_at is None or p.c_at is not None:
+    if (
+        t.size != 4
+        or min(p.m, n) < WINOGRAD_MIN_SIZE
+        or not p.padded
+        or p.a_at is None
+        or p.c_at is not None
+    ):
         return None
     if len(p.taps_at) != 9 * n or len(at) < 2:
         return None
@@ -105,7 +111,7 @@ def launches(
     unit_bytes = products + 16 * HEIGHT * pitch + 64
     units = parts[0] * parts[1] * parts[2]
     fields: dict[str, Any] = p._asdict() | {
-        "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
+        "units": units, "memory": ScratchArg(units * unit_bytes), "unit_bytes": unit_bytes,
         "sums": sums, "products": products, "c": c, "a": held, "x": x, "row": row,
         "c_line": width * t.size, "pieces_at": pieces, "blocks_at": blocks,
         "kind": kind, "panel": panel, "pitch": pitch,
@@ -146,32 +152,32 @@ def _pieces(
 # --- text
 
 
-def _words(f: Assembler, table: Value, i: Value, count: int = PIECE) -> list[Value]:
+def _words(f: LlvmAssembler, table: LlvmValue, i: LlvmValue, count: int = PIECE) -> list[LlvmValue]:
     """The words of an entry of a table."""
     return [f.load("i64", table + i * (8 * count) + 8 * k) for k in range(count)]
 
 
-def _of_filter(a: Value, b: Value, c: Value) -> list[Value]:
+def _of_filter(a: LlvmValue, b: LlvmValue, c: LlvmValue) -> list[LlvmValue]:
     half = a.f.value(0.5, a.type)
     outer, middle = (a + c) * half, b * half
     return [a, outer + middle, outer - middle, c]
 
 
-def _of_tile(a: Value, b: Value, c: Value, d: Value) -> list[Value]:
+def _of_tile(a: LlvmValue, b: LlvmValue, c: LlvmValue, d: LlvmValue) -> list[LlvmValue]:
     return [a - c, b + c, c - b, b - d]
 
 
-def _of_products(a: Value, b: Value, c: Value, d: Value) -> list[Value]:
+def _of_products(a: LlvmValue, b: LlvmValue, c: LlvmValue, d: LlvmValue) -> list[LlvmValue]:
     return [a + b + c, b - c - d]
 
 
-def _both_ways(sums: Any, rows: Sequence[Sequence[Value]]) -> list[Value]:
+def _both_ways(sums: Any, rows: Sequence[Sequence[LlvmValue]]) -> list[LlvmValue]:
     """Sums of each column, then of each row of these, a row after the other."""
     columns = [sums(*column) for column in zip(*rows, strict=True)]
     return [x for row in zip(*columns, strict=True) for x in sums(*row)]
 
 
-def filters(t: Tile) -> Assembler:
+def filters(t: Tile) -> LlvmAssembler:
     """The 16 matrices of a weight, of 8 rows a unit."""
     f, w, begin, end = launched(WEIGHT)
     n, step = w["channels"], w["a_step"]
@@ -184,7 +190,7 @@ def filters(t: Tile) -> Assembler:
         with f.count(0, n, t.lanes) as c:
             some = f.lanes_below(n - c, t.lanes)
 
-            def write(read: Any, c: Value = c, some: Value = some) -> None:
+            def write(read: Any, c: LlvmValue = c, some: LlvmValue = some) -> None:
                 rows = [[read(at) for at in taps[k : k + 3]] for k in (0, 3, 6)]
                 for k, x in enumerate(_both_ways(_of_filter, rows)):
                     f.store_some(to + w["m"] * n * (k * t.size) + c * t.size, x, some, t.size)
@@ -200,9 +206,9 @@ def filters(t: Tile) -> Assembler:
     return f
 
 
-def _tile_sums(t: Tile) -> Assembler:
+def _tile_sums(t: Tile) -> LlvmAssembler:
     """The sums of tiles, as panels for each of the 16 kinds."""
-    f = Assembler("tile_sums", "ptr ptr i64 i64 ptr i64 i64 i64")
+    f = LlvmAssembler("tile_sums", "ptr ptr i64 i64 ptr i64 i64 i64")
     to, image, channels, channel, pieces, n, row, kind = f.params
     with f.count(0, n) as p:
         source, into, _, _, count = (
@@ -214,7 +220,7 @@ def _tile_sums(t: Tile) -> Assembler:
             rows = []
             for r in range(4):
                 line = at + row * r
-                found: list[Value] = []
+                found: list[LlvmValue] = []
                 for first in (0, 2):
                     a, b = (f.load(t.vector, line, first * t.size + v * t.bytes) for v in range(2))
                     found += [a.shuffle(range(s, 2 * t.lanes, 2), b) for s in range(2)]
@@ -224,9 +230,9 @@ def _tile_sums(t: Tile) -> Assembler:
     return f
 
 
-def _results(t: Tile) -> Assembler:
+def _results(t: Tile) -> LlvmAssembler:
     """The results of tiles, from rows of the 16 products."""
-    f = Assembler("results", "ptr i64 i64 ptr i64 i64 ptr i64")
+    f = LlvmAssembler("results", "ptr i64 i64 ptr i64 i64 ptr i64")
     c, c_row, c_line, products, pitch, rows, pieces, n = f.params
     lanes = t.lanes
     mixed = [[half + i // 2 + i % 2 * lanes for i in range(lanes)] for half in (0, lanes // 2)]
@@ -245,7 +251,7 @@ def _results(t: Tile) -> Assembler:
     return f
 
 
-def tiles(t: Tile, pad: Assembler, multiply: Assembler) -> list[Assembler]:
+def tiles(t: Tile, pad: LlvmAssembler, multiply: LlvmAssembler) -> list[LlvmAssembler]:
     """What is launched, after what it calls."""
     tile_sums, results = _tile_sums(t), _results(t)
     f, w, begin, end = launched(WORDS)

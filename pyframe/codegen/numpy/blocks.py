@@ -24,9 +24,9 @@ from pyframe.codegen.numpy.instructions import (
 )
 from pyframe.codegen.numpy.memory import (
     Array,
+    LoadView,
     Ranges,
     Shape,
-    Source,
     extent,
     valid,
     within,
@@ -35,29 +35,29 @@ from pyframe.codegen.numpy.sums import sum_calls
 from pyframe.codegen.numpy.threads import Stage
 from pyframe.core.op import REGISTRY
 from pyframe.graph import program
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Valid, combine_of
+from pyframe.graph.program import Apply, InBounds, Kernel, Load, Reduce, ScalarParam, combine_of
 
 if TYPE_CHECKING:
-    from pyframe.codegen.numpy.kernels import Lowering
+    from pyframe.codegen.numpy.kernels import StepLowering
 
 BLOCK = 1 << 16  # elements of a block: its arrays stay in the L2 cache
 MAX_BLOCKS = 1 << 12  # of a kernel: each is planned, and a plan is not to take long
-SPLIT = 1 << 20  # elements times instructions from which threads pay
+MIN_PARALLEL_WORK = 1 << 20  # elements times instructions from which threads pay
 
 
-class Blocked:
+class TiledKernel:
     """Code over a space, cut into blocks.
 
     A Reduce over an axis that is cut is combined from the blocks' partial results, and what follows
     from it takes another pass over the blocks.
     """
 
-    def __init__(self, builder: Lowering, kernel: Kernel) -> None:
+    def __init__(self, builder: StepLowering, kernel: Kernel) -> None:
         self.builder, self.plan = builder, builder.plan
         self.code, self.space, self.stores = program.collapsed(
             kernel.code, kernel.space, kernel.stores
         )
-        self.sources: dict[int, Source] = {}
+        self.sources: dict[int, LoadView] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
         self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where a Valid holds
@@ -65,7 +65,7 @@ class Blocked:
         for n, i in enumerate(self.code):
             self.shapes.append(self.prepare(n, i))
         self.targets = [
-            Source(builder.flat(s.binding, s.dtype), *s.index_map).array for s in self.stores
+            LoadView(builder.flat(s.binding, s.dtype), *s.index_map).array for s in self.stores
         ]
         self.target_keys = [builder.keys[s.binding] for s in self.stores]
 
@@ -77,10 +77,10 @@ class Blocked:
             source = builder.source(builder.flat(i.binding, i.dtype), i.index_map, key)
             if len(i.index_map) == 1:
                 self.homes[n] = builder.keys[i.binding]
-        elif isinstance(i, Param):
+        elif isinstance(i, ScalarParam):
             self.values[n] = builder.param(i)
             return ()
-        elif isinstance(i, Valid):
+        elif isinstance(i, InBounds):
             source = valid(i.index_map)
             if len(i.index_map) == 1:
                 v = i.index_map[0]
@@ -109,7 +109,7 @@ class Blocked:
             self.values[n] = found
         return found
 
-    def indexed(self, i: Apply) -> Source:
+    def indexed(self, i: Apply) -> LoadView:
         """An op on flat indices, computed as a whole where its scalars have changed."""
         index_map = i.index
         assert index_map is not None
@@ -127,7 +127,7 @@ class Blocked:
         cut, block = self.blocking()
         levels = self.levels(cut)
         work = sum(isinstance(i, (Apply, Reduce)) for i in self.code) + len(self.stores)
-        threads = self.plan.threads if work * math.prod(self.space) >= SPLIT else 1
+        threads = self.plan.threads if work * math.prod(self.space) >= MIN_PARALLEL_WORK else 1
         known: dict[int, Array] = {}
         every = [slice(0, n) for n in self.space]
         blocks = [
@@ -151,7 +151,7 @@ class Blocked:
                     self.code[n].arg for n in crossing
                 ]
                 shared = [
-                    Share(self, blocks, w, threads, inner, known, partial, wanted).calls
+                    WorkerTiles(self, blocks, w, threads, inner, known, partial, wanted).calls
                     for w in range(min(threads, len(blocks)))
                 ]
                 whole = list(itertools.chain.from_iterable(shared))
@@ -167,7 +167,7 @@ class Blocked:
                     known[s.value] = self.targets[n]
             if once:
                 wanted = [self.stores[n].value for n in once]
-                single = Share(self, [tuple(every)], 0, 1, once, known, {}, wanted)
+                single = WorkerTiles(self, [tuple(every)], 0, 1, once, known, {}, wanted)
                 self.builder.stages.append(Stage([single.calls]))
 
     def blocking(self) -> tuple[tuple[int, ...], Shape]:
@@ -228,11 +228,11 @@ class Blocked:
         return out
 
 
-class Share:
+class WorkerTiles:
     """The calls of one worker: its share of the blocks, one after the other."""
 
     def __init__(
-        self, body: Blocked, blocks: Sequence[Ranges], worker: int, workers: int,
+        self, body: TiledKernel, blocks: Sequence[Ranges], worker: int, workers: int,
         stores: Sequence[int], known: dict[int, Array], partial: dict[int, Array],
         wanted: Sequence[int],
     ) -> None:  # fmt: skip

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.numpy.blocks import Blocked
+from pyframe.codegen.numpy.blocks import TiledKernel
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
 from pyframe.codegen.numpy.memory import (
     Array,
-    InSlot,
-    Lying,
-    Place,
+    LoadView,
     Shape,
-    Source,
+    SlotAddress,
+    SlotArray,
+    SymbolicArrayRef,
     address,
     slots_of,
 )
@@ -27,25 +27,25 @@ from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import (
+    Dispatch,
     Expr,
+    ExternResult,
     Kernel,
     Load,
-    Param,
-    Result,
-    Step,
+    ScalarParam,
     Store,
     collapsed,
     kernel_at_present,
 )
 
 if TYPE_CHECKING:
-    from pyframe.codegen.numpy.plan import Plan
+    from pyframe.codegen.numpy.plan import CpuPlan
 
 
-class Lowering:
+class StepLowering:
     """Makes the stages of one step."""
 
-    def __init__(self, plan: Plan, step: Step, stages: list[Stage | CompiledStage]) -> None:
+    def __init__(self, plan: CpuPlan, step: Dispatch, stages: list[Stage | CompiledStage]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
         self.by_numbers = False  # whether a part of it is planned for the sizes that there are now
         self.formula: Kernel | None = None  # where its sizes change and it is compiled
@@ -74,7 +74,7 @@ class Lowering:
         n = memory.nbytes // dtype.itemsize * dtype.itemsize
         return memory.view(np.uint8)[:n].view(dtype.numpy)
 
-    def param(self, i: Param) -> Array:
+    def param(self, i: ScalarParam) -> Array:
         return self.plan.scalars[self.plan.by_offset[self.step.param_offset + 4 * i.word]]
 
     def whole(self, shape: Shape, dtype: np.dtype) -> Array:
@@ -82,12 +82,12 @@ class Lowering:
         self.wholes += 1
         return self.plan.registers.get(-1, self.wholes, shape, dtype)
 
-    def source(self, flat: Array, index_map: views.IndexMap, key: Any) -> Source:
+    def source(self, flat: Array, index_map: views.IndexMap, key: Any) -> LoadView:
         """What the index map shows; all but its last view is copied first, as a whole."""
         for i, v in enumerate(index_map[:-1]):
             found = self.read_views.get((key, index_map[: i + 1]))
             if found is None:
-                part = Source(flat, v)
+                part = LoadView(flat, v)
                 found = self.whole(v.shape, flat.dtype)
                 calls: list[Call] = []
                 if part.mask is not None:
@@ -97,7 +97,7 @@ class Lowering:
                 self.stages.append(Stage([calls]))
                 self.read_views[key, index_map[: i + 1]] = found
             flat = found.reshape(-1)
-        return Source(flat, index_map[-1])
+        return LoadView(flat, index_map[-1])
 
     @functools.cached_property
     def kernel(self) -> Kernel:
@@ -151,7 +151,7 @@ class Lowering:
             self.more = more
         assert kernel is not None
         self.by_numbers = True
-        Blocked(self, kernel).build()
+        TiledKernel(self, kernel).build()
 
     def part(
         self, parts: Callable[[], tuple[Sequence[Any], Shape, Sequence[Store]]], more: Array | None
@@ -207,19 +207,22 @@ class Lowering:
             if v.mask is not None:
                 return None
             strides = tuple([s * size for s in v.strides])
-            inputs.append(Lying(v.shape, strides, i.dtype.numpy, i.binding, v.offset * size))
+            inputs.append(
+                SymbolicArrayRef(v.shape, strides, i.dtype.numpy, i.binding, v.offset * size)
+            )
         shape, _ = op.infer(*operands, *attrs)  # type: ignore[misc]
         size = dtype.itemsize
         strides = tuple([s * size for s in views.row_major_strides(tuple(shape))])
         at = target.index_map[0].offset * size
-        out = Lying(tuple(shape), strides, dtype.numpy, target.binding, at)
+        out = SymbolicArrayRef(tuple(shape), strides, dtype.numpy, target.binding, at)
         lying: Any = inputs, out  # as arrays do
         calls = self.plan.compiler.routine(op, lying[0], attrs, lying[1])  # type: ignore[union-attr]
         if calls is None:
             return None
         slots = self.step.slots
         placed = [
-            (name, tuple(w._replace(binding=slots[w.binding]) if isinstance(w, Lying) else w
+            (name, tuple(w._replace(binding=slots[w.binding]) if isinstance(w,
+            SymbolicArrayRef) else w
                          for w in words))
             for name, words in calls
         ]  # fmt: skip
@@ -264,17 +267,17 @@ class Lowering:
                 CompiledStage(Launch(-1, r, len(w)), words=w, check=check) for r, w in placed
             ]
             words = [w for _, some in placed for w in some]
-            moving = {w.binding for w in words if type(w) is Lying}
+            moving = {w.binding for w in words if type(w) is SymbolicArrayRef}
             self.plan.bound |= slots_of((*inputs, out)) - moving
             self.plan.bound |= self.within(words, slots_of((*inputs, out)) & moving)
         else:
             self.plan.bound |= slots_of((*inputs, out))
             inputs, result = [x.view(np.ndarray) for x in inputs], result.view(np.ndarray)
             out = result.reshape(shape)
-            made = op.lower_routine and op.lower_routine(inputs, attrs, out, self.plan.threads)
+            made = op.lower_extern and op.lower_extern(inputs, attrs, out, self.plan.threads)
             call = (copy_result, (op.numpy, out, *inputs, *attrs))
-            if op.in_part is not None:
-                call = (op.in_part, (out, *inputs, *attrs))
+            if op.write_slice is not None:
+                call = (op.write_slice, (out, *inputs, *attrs))
             self.stages += made or [Stage([[call]])]
         if dtype.narrow is not None:
             self.plan.bound |= slots_of((result,))
@@ -285,14 +288,14 @@ class Lowering:
 
     def lying(self, x: Any) -> Any:
         """A word or an operand of a routine: where it lies in a slot, if that may move."""
-        if type(x) not in (Place, InSlot):
+        if type(x) not in (SlotAddress, SlotArray):
             return x
-        kind, at = (x, address(x)) if type(x) is InSlot else (np.empty((), np.uint8), int(x))
+        kind, at = (x, address(x)) if type(x) is SlotArray else (np.empty((), np.uint8), int(x))
         memory = self.plan.arrays[x.slot]
         offset = at - address(memory)
         if not 0 <= offset <= memory.nbytes:  # a copy of one that does
-            return x if type(x) is InSlot else int(x)
-        return Lying(kind.shape, kind.strides, kind.dtype, x.slot, offset)
+            return x if type(x) is SlotArray else int(x)
+        return SymbolicArrayRef(kind.shape, kind.strides, kind.dtype, x.slot, offset)
 
     def within(self, words: Sequence[Any], slots: set[int]) -> set[int]:
         """Those of some slots into which plain numbers lead, which would stay when these move."""
@@ -309,7 +312,7 @@ class Lowering:
         """An array that is known to lie in a binding, if that is a slot's and it is anywhere."""
         if binding >= len(self.step.slots) or not array.size:
             return array
-        out = array.view(InSlot)
+        out = array.view(SlotArray)
         out.slot = self.step.slots[binding]
         return out
 
@@ -344,7 +347,7 @@ class Lowering:
                 store = kernel.stores[number]
                 index_map, binding = store.index_map, store.binding
             code = [
-                Load(binding, index_map, i.dtype) if isinstance(i, Result) else i
+                Load(binding, index_map, i.dtype) if isinstance(i, ExternResult) else i
                 for i in kernel.code
             ]
             # where the result is stored as it is, it lies there already

@@ -16,10 +16,10 @@ from pyframe.core.host_memory import aligned
 Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
 Ranges = tuple[slice, ...]
-LEAST = 1 << 18  # bytes of scratch memory, so that it rarely grows
+MIN_SCRATCH_BYTES = 1 << 18  # bytes of scratch memory, so that it rarely grows
 
 
-class Lying(NamedTuple):
+class SymbolicArrayRef(NamedTuple):
     """How an array will lie, of sizes that change: `offset` bytes behind where a binding does."""
 
     shape: Shape
@@ -42,7 +42,7 @@ class Lying(NamedTuple):
     def size(self) -> int:
         return math.prod(self.shape)
 
-    def swapaxes(self, *_: int) -> Lying:
+    def swapaxes(self, *_: int) -> SymbolicArrayRef:
         """With the last two dims the other way round."""
         (*n, rows, columns), (*steps, row, column) = self.shape, self.strides
         return self._replace(shape=(*n, columns, rows), strides=(*steps, column, row))
@@ -50,7 +50,7 @@ class Lying(NamedTuple):
 
 def address(array: Any) -> Any:
     """Where its first element lies; of one that lies nowhere yet, itself."""
-    if type(array) is Lying:
+    if type(array) is SymbolicArrayRef:
         return array
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
@@ -58,7 +58,7 @@ def address(array: Any) -> Any:
         return int(array.__array_interface__["data"][0])
 
 
-class InSlot(np.ndarray):
+class SlotArray(np.ndarray):
     """An array that lies in a slot of a plan, as do its views."""
 
     slot = -1
@@ -67,32 +67,32 @@ class InSlot(np.ndarray):
         self.slot = getattr(of, "slot", -1)
 
 
-class Place(int):
+class SlotAddress(int):
     """An address in a slot, which may move, as a word of a routine."""
 
     slot: int
 
-    def __add__(self, nbytes: int) -> Place:
-        out = Place(int(self) + nbytes)
+    def __add__(self, nbytes: int) -> SlotAddress:
+        out = SlotAddress(int(self) + nbytes)
         out.slot = self.slot
         return out
 
 
-def placed(array: Any) -> Any:
+def address_arg(array: Any) -> Any:
     """`address`, as a word of a routine."""
     at = address(array)
-    if type(array) is InSlot:
-        at = Place(at)
+    if type(array) is SlotArray:
+        at = SlotAddress(at)
         at.slot = array.slot
     return at
 
 
 def slots_of(arrays: Iterable[Array]) -> set[int]:
     """The slots that these lie in."""
-    return {x.slot for x in arrays if type(x) is InSlot}
+    return {x.slot for x in arrays if type(x) is SlotArray}
 
 
-class Registers:
+class ScratchPool:
     """Scratch memory: numbered pieces for each worker, which every kernel finds all free."""
 
     def __init__(self, memory: dict[tuple[int, int], Array] | None = None) -> None:
@@ -108,12 +108,12 @@ class Registers:
             n = math.prod(shape) * dtype.itemsize
             memory = self.memory.get((worker, index))
             if memory is None or memory.size < n:
-                memory = self.memory[worker, index] = aligned(max(n, LEAST))
+                memory = self.memory[worker, index] = aligned(max(n, MIN_SCRATCH_BYTES))
             found = self.views[key] = memory[:n].view(dtype).reshape(shape)
         return found
 
 
-class Source:
+class LoadView:
     """What a Load shows: `array` where it is valid, over a space of `shape` (1: no variation)."""
 
     def __init__(self, flat: Array, view: views.View) -> None:
@@ -163,16 +163,16 @@ def extent(v: views.View) -> int:
     return v.offset + sum((m - 1) * s for m, s in zip(v.shape, v.strides, strict=True)) + 1
 
 
-def valid(index_map: views.IndexMap) -> Source:
+def valid(index_map: views.IndexMap) -> LoadView:
     """Where an index map has an element, as bools; they do not vary along axes without a mask."""
     v = index_map[0]
     if len(index_map) > 1:
         ones = np.ones(max(math.prod(v.shape), extent(v), 1), np.bool_)
         found = np.ascontiguousarray(views.read(ones, index_map))
-        return Source(found.reshape(-1), views.contiguous(found.shape)[0])
+        return LoadView(found.reshape(-1), views.contiguous(found.shape)[0])
     masks = v.mask or tuple((0, n) for n in v.shape)
     full = [m == (0, n) for m, n in zip(masks, v.shape, strict=True)]
     found = np.zeros([1 if f else n for f, n in zip(full, v.shape, strict=True)], np.bool_)
     found[tuple(slice(None) if f else slice(*m) for f, m in zip(full, masks, strict=True))] = True
     strides = tuple(0 if f else s for f, s in zip(full, found.strides, strict=True))
-    return Source(found.reshape(-1), views.View(v.shape, strides))
+    return LoadView(found.reshape(-1), views.View(v.shape, strides))

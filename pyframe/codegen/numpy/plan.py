@@ -1,6 +1,6 @@
 """A Program made into a list of calls: the CPU's way to run the same step many times.
 
-`Plan.bind` walks the kernels once. What a compiler has a form for becomes launches of compiled
+`CpuPlan.bind` walks the kernels once. What a compiler has a form for becomes launches of compiled
 functions, which one call runs many of. The rest becomes bound NumPy calls on views that exist
 already (`kernels.py`), cut into blocks that stay in cache (`blocks.py`), with temporaries in
 scratch memory (`memory.py`); large ones are shared out over a pool of threads (`threads.py`).
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
+from pyframe.codegen.lanes.compiler import CpuCompiler, ErrorFlagArg, Launches, ScratchArg
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
-from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
+from pyframe.codegen.numpy.kernels import StepLowering
+from pyframe.codegen.numpy.memory import Array, ScratchPool, SymbolicArrayRef, address
 from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
 from pyframe.core.host_memory import aligned
 from pyframe.graph.program import TEMP, Kernel, Program
@@ -25,13 +25,13 @@ from pyframe.graph.program import TEMP, Kernel, Program
 PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
 
 
-class Plan:
+class CpuPlan:
     """A compiled Program. `arrays[i]` is the flat memory of slot i, once bound."""
 
     formulas: Any = None  # of a SizedPlan
 
     def __init__(
-        self, program: Program, threads: int | None = None, compiler: Compiler | None = None
+        self, program: Program, threads: int | None = None, compiler: CpuCompiler | None = None
     ) -> None:
         self.program, self.compiler = program, compiler
         self.threads = threads or default_threads()
@@ -50,8 +50,8 @@ class Plan:
         ]  # fmt: skip
         self._make_params()
         self.by_offset = {offset: i for i, (offset, _) in enumerate(program.params)}
-        self.registers = Registers()
-        self.code: Code | None = None
+        self.registers = ScratchPool()
+        self.code: Launches | None = None
         self.alone = False  # whether products have all threads, and nothing else takes any
         self.memory = aligned(0)  # for those routines that want some
         self.fault, self.may_fail = np.zeros(1, np.int64), False
@@ -90,7 +90,7 @@ class Plan:
         self.stages = []
         for step in self.program.steps:
             self.stages.append([])
-            Lowering(self, step, self.stages[-1]).build()
+            StepLowering(self, step, self.stages[-1]).build()
         self._load(self.loaded)
         self._link()
 
@@ -137,7 +137,12 @@ class Plan:
             for stage in self.loaded:
                 if stage.check is not None:
                     fn, xs = stage.check
-                    fn(*[x.at(self.start(x.binding)) if type(x) is Lying else x for x in xs])
+                    fn(
+                        *[
+                            x.at(self.start(x.binding)) if type(x) is SymbolicArrayRef else x
+                            for x in xs
+                        ]
+                    )
             raise
         finally:
             if self.blas_threads:
@@ -175,7 +180,7 @@ class Plan:
         table, params = self.code.table, address(self.params)
         at: dict[int, int] = {}  # of slots
         fault = address(self.fault)
-        sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
+        sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, ScratchArg)]
         self.memory = aligned(max(sizes, default=0))
         own = address(self.memory)
         for start, stage in zip(self.code.starts, stages, strict=True):
@@ -197,15 +202,15 @@ class Plan:
 
     def _word(self, word: Any, memory: int, fault: int, place: int) -> int:
         """A word of a routine, as it stands in the table at this place."""
-        if isinstance(word, Lying):
+        if isinstance(word, SymbolicArrayRef):
             self.places.setdefault(word.binding, []).append((place, word.offset))
             return int(address(self.arrays[word.binding])) + word.offset
         if isinstance(word, int):
             return word
-        if isinstance(word, Fault):
+        if isinstance(word, ErrorFlagArg):
             self.may_fail = True
             return fault
-        if isinstance(word, Memory):
+        if isinstance(word, ScratchArg):
             return memory
         return address(word) if isinstance(word, np.ndarray) else int(word.address)
 

@@ -43,7 +43,7 @@ def at_once(
 
 
 COLUMNS = 1 << 18  # elements of the columns of some images, which the L2 cache holds
-WORTH = 1 << 16  # elements of a result from which threads pay
+THREADS_MIN_ELEMENTS = 1 << 16  # elements of a result from which threads pay
 PRODUCT = 1 << 22  # multiplications from which they pay
 
 
@@ -281,7 +281,7 @@ def max_pool(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stage
         return None
     work = []
     at = max(range(len(lead)), key=lambda d: lead[d])
-    for share in shares(lead[at], workers if x.size >= WORTH else 1):
+    for share in shares(lead[at], workers if x.size >= THREADS_MIN_ELEMENTS else 1):
         part = (slice(None),) * at + (slice(share.start, share.stop),)
         source = x[part]
         calls: list[Call] = []
@@ -319,7 +319,7 @@ def max_pool_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) ->
     )
     bits = np.dtype(f"i{g.dtype.itemsize}")
     work = []
-    for share in shares(g.shape[0], workers if x.size >= WORTH else 1):
+    for share in shares(g.shape[0], workers if x.size >= THREADS_MIN_ELEMENTS else 1):
         part = slice(share.start, share.stop)
         grad, largest, into = g[part], y[part], out[part]
         hit, nan, left = (np.empty(grad.shape, bool) for _ in range(3))
@@ -356,9 +356,9 @@ def _softmax(xs: Sequence[Array], dim: int, out: Array, workers: int, log: bool)
     rest = [d for d in range(x.ndim) if d != dim % x.ndim]
     at = max(rest, key=lambda d: x.shape[d], default=None)
     n = 1 if at is None else x.shape[at]
-    step = max((WORTH * n) // x.size, 1)
+    step = max((THREADS_MIN_ELEMENTS * n) // x.size, 1)
     work = []
-    for share in shares(n, workers if x.size >= WORTH else 1):
+    for share in shares(n, workers if x.size >= THREADS_MIN_ELEMENTS else 1):
         calls: list[Call] = []
         scratch: dict[int, tuple[Array, Array]] = {}
         for i in range(share.start, share.stop, step):

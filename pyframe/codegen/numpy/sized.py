@@ -1,9 +1,9 @@
 """Plans of a Program whose sizes change.
 
 The first plan walks the kernels, with formulas in them, and writes down what its launches read: a
-`Layout`. For other sizes that its questions let pass all of that is calculated at once, and a plan
-is a copy with other numbers. Only what is planned by the numbers themselves, such as convolutions
-and NumPy calls, is planned again.
+`ArgumentTable`. For other sizes that its questions let pass all of that is calculated at once, and
+a plan is a copy with other numbers. Only what is planned by the numbers themselves, such as
+convolutions and NumPy calls, is planned again.
 """
 
 from __future__ import annotations
@@ -18,24 +18,31 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
+from pyframe.codegen.lanes.compiler import CpuCompiler, ErrorFlagArg, Launches, ScratchArg
 from pyframe.codegen.lanes.program import UnsupportedKernelError
-from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
-from pyframe.codegen.numpy.plan import PARAM, Plan
+from pyframe.codegen.numpy.kernels import StepLowering
+from pyframe.codegen.numpy.memory import Array, ScratchPool, SymbolicArrayRef, address
+from pyframe.codegen.numpy.plan import PARAM, CpuPlan
 from pyframe.codegen.numpy.threads import CompiledStage
 from pyframe.core import view as views
 from pyframe.core.host_memory import aligned
-from pyframe.core.sizes import Guards, Sizes, Template, asking, changes, is_symbolic
+from pyframe.core.sizes import (
+    ShapeEnv,
+    ShapeGuards,
+    ShapeTemplate,
+    is_symbolic,
+    is_symbolic_size,
+    use_shape_guards,
+)
 from pyframe.graph.program import Kernel, Program, index_map_of, with_index_maps
 
-MOST = 16  # layouts: more of them are decided too finely to be kept
+MAX_ARGUMENT_TABLES = 16  # layouts: more of them are decided too finely to be kept
 
 # what a word is an address in; the slots follow
 NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
 
 
-class Sized(NamedTuple):
+class SymbolicKernel(NamedTuple):
     """A compiled function of a kernel whose sizes change, for those that its guards let pass."""
 
     asked: Sequence[str]
@@ -52,22 +59,22 @@ class SizedRoutine(NamedTuple):
     asked: Sequence[str]
     holds: Callable[..., bool]
     store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
-    # whose words are numbers, sizes, `Memory`, or `Lying` in a slot
+    # whose words are numbers, sizes, `ScratchArg`, or `SymbolicArrayRef` in a slot
     calls: Sequence[tuple[str, Sequence[Any]]] = ()
 
 
-T = TypeVar("T", bound=Sized | SizedRoutine)
+T = TypeVar("T", bound=SymbolicKernel | SizedRoutine)
 
 
-class Formulas:
+class SymbolicPlans:
     """What the plans of one Program for many sizes share: its kernels with formulas in them, what
     they were compiled to, and memory, as one of them runs at a time."""
 
-    def __init__(self, program: Program, sizes: Sizes) -> None:
+    def __init__(self, program: Program, sizes: ShapeEnv) -> None:
         self.kernels, self.sizes = program.kernels, sizes
-        self.compiled: dict[Any, list[Sized]] = {}
+        self.compiled: dict[Any, list[SymbolicKernel]] = {}
         self.routines: dict[Any, list[SizedRoutine]] = {}
-        self.templates: dict[int, Template] = {}
+        self.templates: dict[int, ShapeTemplate] = {}
         self.chained: set[int] = set()  # kernels with views behind views
         self.rooms: dict[int, Array] = {}  # of the slots that a plan has for itself; -1: routines
         self.where = np.zeros(SLOTS + len(program.slots), np.int64)  # they lie
@@ -77,14 +84,16 @@ class Formulas:
         self.unsupported: dict[Kernel, str] = {}
         self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in self.kernels]
         self.asked: dict[str, None] = {}  # what was relied on since somebody cleared it
-        self.layouts: list[Layout] = []  # the latest one first
+        self.layouts: list[ArgumentTable] = []  # the latest one first
 
     def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
         """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
         that its result is in the place of, or None."""
         return self._known(SizedRoutine, self.routines.setdefault(key, []), lambda: make() or (-1,))
 
-    def function(self, key: Any, make: Callable[[], Kernel], compiler: Compiler) -> Sized:
+    def function(
+        self, key: Any, make: Callable[[], Kernel], compiler: CpuCompiler
+    ) -> SymbolicKernel:
         """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
         ask about sizes; `key` tells it from others."""
 
@@ -98,7 +107,7 @@ class Formulas:
             self.functions.append(printed._replace(units=-1))
             return len(self.functions) - 1, kernel, printed.units, printed.sizes
 
-        return self._known(Sized, self.compiled.setdefault(key, []), made)
+        return self._known(SymbolicKernel, self.compiled.setdefault(key, []), made)
 
     def _known(self, kind: Callable[..., T], known: list[T], make: Callable[[], Any]) -> T:
         """One of `known` that holds for the sizes of the call at hand; or another one, with the
@@ -118,7 +127,7 @@ class Formulas:
         """Within it sizes may be asked about; at its end the list has what the capture did not rely
         on before."""
         found: list[str] = []
-        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
+        with use_shape_guards(ShapeGuards(self.sizes, self.sizes.guards)) as guards:
             assert guards is not None
             before = len(guards.asked)
             yield found
@@ -146,7 +155,7 @@ class Formulas:
         make = self.templates.get(number)
         if make is None:
             parts = k.space, k.code, k.stores, k.routine
-            make = self.templates[number] = Template(self.sizes, parts)
+            make = self.templates[number] = ShapeTemplate(self.sizes, parts)
             maps = [*map(index_map_of, k.code), *[s.index_map for s in k.stores]]
             if any(m is not None and len(m) > 1 for m in maps):
                 self.chained.add(number)
@@ -158,10 +167,10 @@ class Formulas:
         return Kernel(space, code, stores, k.bindings, k.params, routine)
 
 
-class Present(Sequence[Kernel]):
+class SpecializedKernels(Sequence[Kernel]):
     """Kernels for some sizes, made when they are looked at."""
 
-    def __init__(self, formulas: Formulas) -> None:
+    def __init__(self, formulas: SymbolicPlans) -> None:
         self.formulas, self.now = formulas, formulas.sizes.now
 
     def __len__(self) -> int:
@@ -181,7 +190,7 @@ class Lowered(NamedTuple):
 
 
 @dataclass
-class Planned:
+class ReplannedStep:
     """A step that is planned by numbers, and what it looked like last."""
 
     number: int
@@ -193,16 +202,16 @@ class Planned:
 
 
 @dataclass
-class Layout:
+class ArgumentTable:
     """What the launches of a plan read, for the sizes that `holds` lets pass. Each word is the
     address of its kind and a number. `numbers` are these, then what last bindings hold, the units
     of launches, and the bytes of memory that routines want; `ends` says where each part ends."""
 
     holds: Callable[..., bool]
     stages: list[list[Any]]  # of the latest plan
-    planned: list[Planned]
+    planned: list[ReplannedStep]
     bound: set[int]
-    code: Code | None
+    code: Launches | None
     launches: int  # if there is nothing else to do
     kinds: Array
     numbers: Array
@@ -214,17 +223,19 @@ class Layout:
     places: dict[int, Array]  # of slots among the words
 
 
-class SizedPlan(Plan):
+class SizedPlan(CpuPlan):
     """A plan for the sizes of the call at hand."""
 
-    def __init__(self, program: Program, compiler: Compiler | None, formulas: Formulas) -> None:
+    def __init__(
+        self, program: Program, compiler: CpuCompiler | None, formulas: SymbolicPlans
+    ) -> None:
         assert not program.regions
         self.formulas = formulas
         super().__init__(program, None, compiler)
         self.functions, self.function_of = formulas.functions, formulas.function_of
         self.unsupported = formulas.unsupported
-        self.registers = Registers(formulas.scratch)
-        self.layout: Layout | None = None
+        self.registers = ScratchPool(formulas.scratch)
+        self.layout: ArgumentTable | None = None
         self.numbers = np.zeros(0, np.int64)  # of the layout, for its sizes
         self.where = formulas.where  # the slots lie
         self.lowered: dict[int, Lowered] = {}  # what is planned for these sizes
@@ -253,7 +264,7 @@ class SizedPlan(Plan):
         found = next((x for x in f.layouts if x.holds(*f.sizes.now) and self._fits(x)), None)
         if found is None:
             f.layouts.insert(0, found := self._lay_out())
-            del f.layouts[MOST:]
+            del f.layouts[MAX_ARGUMENT_TABLES:]
         self._fill(found)
         self.lowered = {}
 
@@ -266,21 +277,21 @@ class SizedPlan(Plan):
             f, stages = self.formulas, list[Any]()
             self.bound, f.asked = set(), {}
             step = self.program.steps[number]
-            one = Lowering(self, step, stages)
+            one = StepLowering(self, step, stages)
             if f.does_some(f.kernels[step.kernel]):
                 one.lower()
             found = Lowered(stages, one.by_numbers, f.asked, self.bound)
             self.lowered[number] = found
         return found
 
-    def _lay_out(self) -> Layout:
+    def _lay_out(self) -> ArgumentTable:
         """Plan each step with formulas, or by numbers where that is the only way."""
         f = self.formulas
         asked: dict[str, None] = {}
         bound: set[int] = set()
         words, sizes, units, memory = parts = [], [], [], []  # type: ignore[var-annotated]
         kinds: list[int] = []
-        planned: list[Planned] = []
+        planned: list[ReplannedStep] = []
         self.stages = []
         for number, step in enumerate(self.program.steps):
             stages, by_numbers, more, taken = self._lower(number)
@@ -299,11 +310,11 @@ class SizedPlan(Plan):
                 compiled = all(isinstance(s, CompiledStage) for s in stages)
                 fixed = compiled and f.fixed[step.kernel]  # NumPy reads the scalars of one plan
                 form, most = _form(stages, kinds[place]), _memory(stages)
-                planned.append(Planned(number, fixed, form, place, before, most))
+                planned.append(ReplannedStep(number, fixed, form, place, before, most))
             else:
-                memory += [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
+                memory += [w.nbytes for s in stages for w in s.words if isinstance(w, ScratchArg)]
         numbers = [n for part in parts for n in part]
-        at = [i for i, n in enumerate(numbers) if changes(n)]
+        at = [i for i, n in enumerate(numbers) if is_symbolic_size(n)]
         wanted: dict[Any, int] = {}
         of = [wanted.setdefault(numbers[i], len(wanted)) for i in at]
         code, launches, of_words = None, [s.launch for s in self.loaded], np.array(kinds, np.intp)
@@ -311,15 +322,16 @@ class SizedPlan(Plan):
             code = self.compiler.load(self.functions, [x._replace(units=0) for x in launches])
         alone = len(launches) == sum(map(len, self.stages))
         self._choose_threads(self.loaded)
-        return Layout(
+        return ArgumentTable(
             f.sizes.holds(asked), self.stages, planned, bound, code,
             alone * len(launches), of_words,
-            _bits([0 if changes(n) else n for n in numbers]), [*accumulate(map(len, parts))],
+            _bits([0 if is_symbolic_size(n) else n for n in numbers]), [*accumulate(map(len,
+            parts))],
             np.array(at, np.intp), np.array(of, np.intp), f.sizes.function(wanted), self.where,
             {kind: np.flatnonzero(of_words == kind) for kind in {*kinds}},
         )  # fmt: skip
 
-    def _fits(self, layout: Layout) -> bool:
+    def _fits(self, layout: ArgumentTable) -> bool:
         """Plan by numbers what depends on them, or lies elsewhere than in the layout's latest plan;
         False if it is of another form than in the layout."""
         moved = {*(np.flatnonzero(self.where != layout.where) - SLOTS).tolist()}
@@ -356,16 +368,20 @@ class SizedPlan(Plan):
         return words
 
     def _address(self, w: Any) -> tuple[int, Any]:
-        if isinstance(w, Fault):
+        if isinstance(w, ErrorFlagArg):
             self.may_fail = True
             return FAULT, 0
-        if isinstance(w, Lying):
+        if isinstance(w, SymbolicArrayRef):
             return SLOTS + w.binding, w.offset
-        return (MEMORY, 0) if isinstance(w, Memory) else (NOTHING, w if changes(w) else address(w))
+        return (
+            (MEMORY, 0)
+            if isinstance(w, ScratchArg)
+            else (NOTHING, w if is_symbolic_size(w) else address(w))
+        )
 
     # --- what is filled in
 
-    def _fill(self, layout: Layout) -> None:
+    def _fill(self, layout: ArgumentTable) -> None:
         """Calculate all numbers."""
         f = self.formulas
         self.layout, numbers, self.bound = layout, layout.numbers.copy(), layout.bound
@@ -414,4 +430,4 @@ def _form(stages: Sequence[Any], kinds: Sequence[int]) -> Any:
 def _memory(stages: Sequence[Any]) -> int:
     """The bytes of memory that routines want."""
     some = [w for s in stages if isinstance(s, CompiledStage) for w in s.words]
-    return max([w.nbytes for w in some if isinstance(w, Memory)], default=0)
+    return max([w.nbytes for w in some if isinstance(w, ScratchArg)], default=0)

@@ -15,8 +15,8 @@ Shape = tuple[int, ...]
 
 TERMS = 256  # numbers side by side that one product adds up, at most
 BLOCK = 64  # rows that each product adds up where they are more than twice as many
-FEW = 16  # sums that are added up without float64
-WIDE = 2048  # numbers of a row to which the next rows are added: they stay in cache
+FEW_SUMS = 16  # sums that are added up without float64
+WIDE_ROW = 2048  # numbers of a row to which the next rows are added: they stay in cache
 ALONE = 1 << 18  # numbers in all that one product takes: BLAS shares out larger ones, and waits
 PRODUCTS = sys.platform != "emscripten"  # there NumPy has no BLAS, and its sums are faster
 ONES = {np.dtype(t): np.ones(TERMS, t) for t in (np.float32, np.float64)}
@@ -106,7 +106,7 @@ def sum_rows(x: Array, out: Array, scratch: Any) -> list[Call]:
         return calls
     wide = 1
     if x.strides[-2] == m * x.strides[-1]:  # short rows count as one long row
-        wide = max(min(WIDE // m, n // BLOCK), 1)
+        wide = max(min(WIDE_ROW // m, n // BLOCK), 1)
     count = n // (wide * BLOCK)
     rows, used = count * wide, count * wide * BLOCK
     sums = scratch((*lead, rows + (used < n), m), out.dtype)
@@ -123,7 +123,7 @@ def sum_rows(x: Array, out: Array, scratch: Any) -> list[Call]:
 def sum_each(x: Array, out: Array, scratch: Any) -> list[Call]:
     """(…, n) -> (…): the sum of each row."""
     product = x.dtype == out.dtype and x.strides[-1] == x.itemsize
-    if not product or x.shape[-1] > (BLOCK * TERMS if PRODUCTS else FEW):
+    if not product or x.shape[-1] > (BLOCK * TERMS if PRODUCTS else FEW_SUMS):
         return [(np.add.reduce, (x, -1, out.dtype, out))]  # adds up by halves
     if x.flags.c_contiguous and out.flags.c_contiguous:
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1)
@@ -152,7 +152,7 @@ def sum_each(x: Array, out: Array, scratch: Any) -> list[Call]:
 
 def _last(add: Any, sums: Array, n: int, out: Array, scratch: Any) -> list[Call]:
     """The sum of n sums, in float64 unless they are few."""
-    if n <= FEW or sums.dtype == np.float64:
+    if n <= FEW_SUMS or sums.dtype == np.float64:
         return list(add(sums, out, scratch))
     calls: list[Call] = []
     sums, total = _wider(sums, calls, scratch), scratch(out.shape, np.float64)

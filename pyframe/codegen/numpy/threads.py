@@ -64,7 +64,7 @@ def cores(n: int | None = None) -> str:
 
 
 @dataclass
-class Blas:
+class BlasThreading:
     """NumPy's BLAS: what sets the number of its threads, how many it has, and the library."""
 
     set: Callable[[int], Any]
@@ -78,7 +78,7 @@ class Blas:
 
 
 @functools.cache
-def blas() -> Blas | None:
+def blas() -> BlasThreading | None:
     """NumPy's BLAS, if threadpoolctl can tell."""
     try:
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -91,7 +91,7 @@ def blas() -> Blas | None:
         found = [c for c in found if any(Path(c.filepath).resolve().is_relative_to(x) for x in own)]
     if len(found) != 1:
         return None
-    return Blas(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
+    return BlasThreading(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
 
 
 def get_num_threads() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu.routines import At, Plan, Routine
+from pyframe.codegen.cpu.routines import Addr, LibraryCall, Plan
 from pyframe.codegen.wasm import gemm, packed
 
 
@@ -17,7 +17,7 @@ def _each(plan: Plan, weights: int, columns: int) -> Plan:
 
     def planned(
         inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> Routine | None:
+    ) -> LibraryCall | None:
         x, *rest = inputs
         n, at, calls, scratch = len(rest) // weights, 0, list[Any](), 0
         for i in range(n):
@@ -26,18 +26,18 @@ def _each(plan: Plan, weights: int, columns: int) -> Plan:
             found = plan((x, *own), attrs, part)
             if found is None or found.tables is not None:
                 return None
-            places = {0: At(0), weights + 1: At(len(inputs), at * out.itemsize)}
-            places |= {1 + k: At(1 + i + k * n) for k in range(weights)}
+            places = {0: Addr(0), weights + 1: Addr(len(inputs), at * out.itemsize)}
+            places |= {1 + k: Addr(1 + i + k * n) for k in range(weights)}
             for call in found.calls:
                 moved = [
                     places[a.of]._replace(offset=places[a.of].offset + a.offset)
-                    if isinstance(a, At) and a.of >= 0
+                    if isinstance(a, Addr) and a.of >= 0
                     else a
                     for a in call.arguments
                 ]
                 calls.append(call._replace(arguments=tuple(moved)))
             at, scratch = at + part.shape[-1], max(scratch, found.scratch)
-        return Routine(tuple(calls), scratch)
+        return LibraryCall(tuple(calls), scratch)
 
     return planned
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen import convolution
-from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
-from pyframe.codegen.wasm.assembler import F32, F32X4, I32, Assembler, Value, Variable
-from pyframe.codegen.wasm.encoder import Module
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, Addr, KernelInvocation, LibraryCall
+from pyframe.codegen.wasm.assembler import F32, F32X4, I32, WasmAssembler, WasmLocal, WasmValue
+from pyframe.codegen.wasm.encoder import WasmModule
 from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, tiles
 
 NAMES = {"conv", "conv_weight"}  # of the functions
@@ -24,20 +24,20 @@ WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are p
 FIELDS = (*convolution.Products._fields, "taps", "positions")
 
 
-def build(module: Module) -> None:
+def build(module: WasmModule) -> None:
     """Add the functions to a module."""
     pad, windows = _pad(module), _pack_windows(module)
     _conv(module, pad, _pack_weight(module), windows)
     _conv_weight(module, pad, _pack_taps(module))
 
 
-def _setting(f: Assembler, at: Value) -> Any:
+def _setting(f: WasmAssembler, at: WasmValue) -> Any:
     return SimpleNamespace(**{x: f.local(f.load(I32, at, 4 * i)) for i, x in enumerate(FIELDS)})
 
 
-def _pad(module: Module) -> Assembler:
+def _pad(module: WasmModule) -> WasmAssembler:
     """The rows of an image's channels, each to its place."""
-    f = Assembler(module, "pad", "i32 " * 8)
+    f = WasmAssembler(module, "pad", "i32 " * 8)
     to, source, channels, to_channel, channel, rows, nbytes, table = f.params
     last = f.local(nbytes - 16)
     with f.count(0, channels):
@@ -57,9 +57,9 @@ def _pad(module: Module) -> Assembler:
     return f
 
 
-def _pack_weight(module: Module) -> Assembler:
+def _pack_weight(module: WasmModule) -> WasmAssembler:
     """Panels of 6 rows, k after k; the elements of a row lie where the table says."""
-    f = Assembler(module, "pack_weight", "i32 " * 6)
+    f = WasmAssembler(module, "pack_weight", "i32 " * 6)
     to, a, m, k, row, table = f.params
     with f.count(0, m, ROWS) as i:
         end = f.local(to + (m - i).min(ROWS) * 4)
@@ -74,16 +74,16 @@ def _pack_weight(module: Module) -> Assembler:
     return f
 
 
-def _in_line(f: Assembler, table: Value, n: int) -> Value:
+def _in_line(f: WasmAssembler, table: WasmValue, n: int) -> WasmValue:
     """Whether n offsets of a table are those of elements that follow each other."""
     first = f.load(I32, table)
     steps = [f.load(I32, table, 4 * i).equals(first + 4 * i) for i in range(1, n)]
-    return functools.reduce(Value.__and__, steps)
+    return functools.reduce(WasmValue.__and__, steps)
 
 
-def _pack_windows(module: Module) -> Assembler:
+def _pack_windows(module: WasmModule) -> WasmAssembler:
     """Panels of 8 positions, tap after tap."""
-    f = Assembler(module, "pack_windows", "i32 " * 6)
+    f = WasmAssembler(module, "pack_windows", "i32 " * 6)
     to, source, taps, positions, n, k = f.params
     end = f.local(taps + k * 4)
     with f.count(0, n, COLUMNS):
@@ -119,9 +119,9 @@ def _pack_windows(module: Module) -> Assembler:
     return f
 
 
-def _pack_taps(module: Module) -> Assembler:
+def _pack_taps(module: WasmModule) -> WasmAssembler:
     """The same transposed: panels of 8 taps, position after position."""
-    f = Assembler(module, "pack_taps", "i32 " * 6)
+    f = WasmAssembler(module, "pack_taps", "i32 " * 6)
     to, source, taps, positions, n, k = f.params
     vectors = [f.local(type=F32X4) for _ in range(4)]
     with f.count(0, n, COLUMNS):
@@ -148,7 +148,9 @@ def _pack_taps(module: Module) -> Assembler:
     return f
 
 
-def _image(f: Assembler, pad: Assembler, s: Any, at: Value, memory: Value, table: Value) -> Any:
+def _image(
+    f: WasmAssembler, pad: WasmAssembler, s: Any, at: WasmValue, memory: WasmValue, table: WasmValue
+) -> Any:
     """A group's image at `at`, or a padded copy of it in memory whose borders are 0 already."""
     source = f.local(at)
     with f.when(s.padded):
@@ -160,7 +162,7 @@ def _image(f: Assembler, pad: Assembler, s: Any, at: Value, memory: Value, table
     return source
 
 
-def _share(f: Assembler, k: Variable) -> Variable:
+def _share(f: WasmAssembler, k: WasmLocal) -> WasmLocal:
     """The size of the blocks of k: equal, at least 1 and at most KC."""
     size = f.local((k + KC - 1) // KC)
     size.set(size.where(size > 0, 1))
@@ -169,9 +171,11 @@ def _share(f: Assembler, k: Variable) -> Variable:
     return size
 
 
-def _conv(module: Module, pad: Assembler, pack_weight: Assembler, pack_windows: Assembler) -> None:
+def _conv(
+    module: WasmModule, pad: WasmAssembler, pack_weight: WasmAssembler, pack_windows: WasmAssembler
+) -> None:
     """c (m, positions) = weight (m, taps) times the columns, of each image and group."""
-    f = Assembler(module, "conv", "i32 " * 5, export=True)
+    f = WasmAssembler(module, "conv", "i32 " * 5, export=True)
     c, a, source, memory, table = f.params
     s = _setting(f, table)
     image = f.local(memory + TILE.memory)
@@ -210,9 +214,9 @@ def _conv(module: Module, pad: Assembler, pack_weight: Assembler, pack_windows: 
                     into.add(4 * WIDTH)
 
 
-def _conv_weight(module: Module, pad: Assembler, pack_taps: Assembler) -> None:
+def _conv_weight(module: WasmModule, pad: WasmAssembler, pack_taps: WasmAssembler) -> None:
     """c (m, taps) = the sum over images of gradients (m, positions) times the columns turned."""
-    f = Assembler(module, "conv_weight", "i32 " * 5, export=True)
+    f = WasmAssembler(module, "conv_weight", "i32 " * 5, export=True)
     c, a, source, memory, table = f.params
     s = _setting(f, table)
     image = f.local(memory + TILE.memory)
@@ -271,7 +275,7 @@ def _scratch(p: convolution.Products, of_windows: bool) -> int:
 
 def _routine(
     plan: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """Of a convolution; None if it has no routine for these arrays."""
     if any(x.dtype != np.float32 for x in (*inputs, out)):
         return None
@@ -282,10 +286,12 @@ def _routine(
     function, a = ("conv_weight", 0) if of_weight else ("conv", 1)  # operand a is the left one
     tables, starts = _tables(products)
     calls = [
-        Call(function, (At(2), At(a), At(1 - a), At(SCRATCH), At(TABLES, start)))
+        KernelInvocation(
+            function, (Addr(2), Addr(a), Addr(1 - a), Addr(SCRATCH), Addr(TABLES, start))
+        )
         for start in starts
     ]
-    return Routine(tuple(calls), max(_scratch(p, not of_weight) for p in products), tables)
+    return LibraryCall(tuple(calls), max(_scratch(p, not of_weight) for p in products), tables)
 
 
 # Images need rows that lie in line if they are padded; the positions of a gradient lie in line.

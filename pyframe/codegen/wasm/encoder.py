@@ -43,7 +43,7 @@ def sleb(number: int) -> bytes:
 _BYTES = [bytes([byte]) for byte in range(256)]
 
 
-class _Made(dict[int, bytes]):
+class _MemoizedOpcode(dict[int, bytes]):
     """What `make` gives for a number, made once."""
 
     def __init__(self, make: Callable[[int], bytes]) -> None:
@@ -55,10 +55,10 @@ class _Made(dict[int, bytes]):
 
 
 # Read, write, and write and keep a function's local (its params come first); call a function.
-GET = _Made(lambda local: b"\x20" + uleb(local))
-SET = _Made(lambda local: b"\x21" + uleb(local))
-TEE = _Made(lambda local: b"\x22" + uleb(local))
-CALL = _Made(lambda function: b"\x10" + uleb(function))
+GET = _MemoizedOpcode(lambda local: b"\x20" + uleb(local))
+SET = _MemoizedOpcode(lambda local: b"\x21" + uleb(local))
+TEE = _MemoizedOpcode(lambda local: b"\x22" + uleb(local))
+CALL = _MemoizedOpcode(lambda function: b"\x10" + uleb(function))
 
 
 def _numbered(first: int, names: str, prefix: bytes = b"") -> dict[str, bytes]:
@@ -243,7 +243,7 @@ def br_if(depth: int, condition: bytes) -> bytes:
     return condition + b"\x0d" + uleb(depth)
 
 
-class Function:
+class WasmFunction:
     """A function of a module: its `params` are the numbers of its first locals; what its `code`
     leaves on the stack is its result."""
 
@@ -279,14 +279,14 @@ def _named(name: str) -> bytes:
     return uleb(len(encoded)) + encoded
 
 
-class Module:
+class WasmModule:
     """A module that imports its memory, `env.memory`. Functions that it imports are declared before
     its own, since both are numbered together."""
 
     def __init__(self) -> None:
         self._types: dict[bytes, int] = {}
         self._imports: list[bytes] = []
-        self._functions: list[Function | bytes] = []
+        self._functions: list[WasmFunction | bytes] = []
         self._signatures: list[int] = []
         self._exports: list[bytes] = []
         self.exported: dict[str, int] = {}  # the numbers of functions that others may call
@@ -305,9 +305,11 @@ class Module:
         self._imports.append(_named(module) + _named(name) + kind)
         return len(self._imports) - 1
 
-    def function(self, name: str, params: str, results: str = "", export: bool = False) -> Function:
+    def function(
+        self, name: str, params: str, results: str = "", export: bool = False
+    ) -> WasmFunction:
         """A new function, whose code is appended to it."""
-        made = Function(len(self._imports) + len(self._functions), params.split())
+        made = WasmFunction(len(self._imports) + len(self._functions), params.split())
         self._signatures.append(self.type(params, results))
         self._functions.append(made)
         if export:

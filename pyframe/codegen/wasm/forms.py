@@ -16,11 +16,11 @@ from typing import Any
 
 from pyframe.codegen.cpu import primitives
 from pyframe.codegen.cpu.assembler import F32, I32, I64
-from pyframe.codegen.lanes.program import INDEX, Op, UnsupportedKernelError
-from pyframe.codegen.wasm.assembler import Value, as_value
+from pyframe.codegen.lanes.program import INDEX, LaneOp, UnsupportedKernelError
+from pyframe.codegen.wasm.assembler import WasmValue, as_value
 from pyframe.codegen.wasm.encoder import OP, f32, f64, i32, i64, lane, shuffle, v128
 
-Piece = bytes
+Code = bytes
 Pieces = list[bytes]
 
 LANES = 4  # vectors have as many lanes, or a multiple
@@ -88,21 +88,21 @@ _NEGATED = OP["i32.sub"]  # after a 0 and the bool: its mask
 _ONE = i32(1) + OP["i32.and"]
 
 
-def splat(x: Piece, type: str) -> Piece:
+def splat(x: Code, type: str) -> Code:
     """A scalar in each lane of a register."""
     if type == "bool":
         return i32(0) + x + _NEGATED + OP["i32x4.splat"]
     return x + OP[_SHAPES.get(type, "i32x4") + ".splat"]
 
 
-def extract(pieces: Pieces, at: int, type: str) -> Piece:
+def extract(pieces: Pieces, at: int, type: str) -> Code:
     """The lane `at`."""
     each = 2 if is_wide(type) else 4
     found = pieces[at // each] + lane(_SHAPES.get(type, "i32x4") + ".extract_lane", at % each)
     return found + _ONE if type == "bool" else found
 
 
-def joined(scalars: Sequence[Piece], type: str) -> Pieces:
+def joined(scalars: Sequence[Code], type: str) -> Pieces:
     """A vector of these lanes."""
     each = 2 if is_wide(type) else 4
     replace = _SHAPES.get(type, "i32x4") + ".replace_lane"
@@ -130,7 +130,7 @@ _LOW_WORDS = shuffle([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27])
 _HIGH_TO_LOW = shuffle([8, 9, 10, 11, 12, 13, 14, 15] * 2)
 
 
-def _halved(pieces: Pieces, then: Piece = b"") -> Pieces:
+def _halved(pieces: Pieces, then: Code = b"") -> Pieces:
     """64-bit lanes (after `then`, which leaves them in the low half) as their low 32 bits."""
     pairs = zip(pieces[::2], pieces[1::2], strict=True)
     return [a + b + _LOW_WORDS + then for a, b in pairs]
@@ -151,7 +151,7 @@ def mask(pieces: Pieces, type: str) -> Pieces:
 # --- what is one instruction
 
 
-def _table() -> tuple[dict[tuple[str, str], Piece], dict[tuple[str, str], Piece]]:
+def _table() -> tuple[dict[tuple[str, str], Code], dict[tuple[str, str], Code]]:
     scalars, vectors = {}, {}
     same = "neg abs floor ceil trunc sqrt add sub mul div min max eq ne lt le"
     for type, op in product(_FLOATS, same.split()):
@@ -194,12 +194,12 @@ _WRAP_VECTOR = {
 }
 
 
-def value(x: Piece, type: str, lanes: int = 1) -> Value:
+def value(x: Code, type: str, lanes: int = 1) -> WasmValue:
     """A piece to write a form with; of a vector it is a register."""
-    return Value(_SHAPES.get(type, "i32x4") if lanes > 1 else scalar_type(type), x)
+    return WasmValue(_SHAPES.get(type, "i32x4") if lanes > 1 else scalar_type(type), x)
 
 
-def _float16(x: Value) -> Value:
+def _float16(x: WasmValue) -> WasmValue:
     """f32 rounded to 11 bits, ties to even: adding and taking away 2**13 times its power of two
     leaves no more. Below 2**-14 the last bit stays 2**-24; from 65520 on there is infinity."""
     size, bits = x.op("abs"), x.bits(I32)
@@ -213,7 +213,7 @@ def _float16(x: Value) -> Value:
 _NARROW = {"bfloat16": primitives.bfloat16, "float16": _float16}
 
 
-def from_half(x: Piece, lanes: int) -> Piece:
+def from_half(x: Code, lanes: int) -> Code:
     """16 bits of a float16, in 32, as f32. `x` is a piece that may be repeated."""
     half = value(x, "u32", lanes)
     bits = half & 0x7FFF
@@ -223,7 +223,7 @@ def from_half(x: Piece, lanes: int) -> Piece:
     return (number | top | (half & 0x8000).op("shl", 16)).bits(F32).code
 
 
-def to_half(x: Piece, lanes: int) -> Piece:
+def to_half(x: Code, lanes: int) -> Code:
     """f32 that a float16 holds as its bits, in 32. `x` is a piece that may be repeated."""
     number = value(x, "f32", lanes)
     size = (number.op("abs") * 2.0**-112).bits(I32).op("shr_u", 13) & 0x7FFF
@@ -241,7 +241,7 @@ _SIGNED = ("i8", "u8", "i16", "u16", "i32", INDEX)  # what is held as the number
 _HIGH_WORDS = shuffle([4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31])
 
 
-def _quotient(x: Piece, by: int) -> Piece:
+def _quotient(x: Code, by: int) -> Code:
     """`x / by`, cut towards zero, as a product with 2**p / by, rounded up (Hacker's Delight 10-1).
     `x` is a piece that may be repeated."""
     if by == 1:
@@ -262,14 +262,14 @@ def _quotient(x: Piece, by: int) -> Piece:
 # --- primitives
 
 
-class Forms:
+class Selector:
     """`relaxed`: the engine has relaxed SIMD."""
 
     def __init__(self, relaxed: bool) -> None:
         self.relaxed = relaxed
         self.bitselect = OP["i32x4.relaxed_laneselect" if relaxed else "v128.bitselect"]
 
-    def repeats(self, s: Op, constants: Sequence[Any]) -> bool:
+    def repeats(self, s: LaneOp, constants: Sequence[Any]) -> bool:
         """Whether operands come several times in its form, and so must be read from locals."""
         if s.lanes > 1:
             once = s.op == "muladd" or (s.op == "select" and not is_wide(s.type))
@@ -280,7 +280,7 @@ class Forms:
             return constants[1] in (None, 0, -1)
         return s.op in ("abs", "min", "max", "narrow") or (s.op == "cast" and s.from_ in _FLOATS)
 
-    def op(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+    def op(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         """The result's pieces; `constants[n]` is the number that operand n is known to be."""
         try:
             if s.lanes == 1:
@@ -291,35 +291,39 @@ class Forms:
 
     # scalars
 
-    def _scalar(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+    def _scalar(self, s: LaneOp, a: Pieces, constants: Sequence[Any]) -> Code:
         code = _SCALAR.get((s.op, s.from_))
         found = b"".join(a) + code if code else self._form(s, a, constants)
         return found + _WRAP.get(s.type, b"") if s.op in _WRAPPING else found
 
-    def _form(self, s: Op, a: Sequence[Piece], constants: Sequence[Any]) -> Piece:
+    def _form(self, s: LaneOp, a: Sequence[Code], constants: Sequence[Any]) -> Code:
         """What is no instruction, of scalars or of a register each."""
         types = ["bool" if s.op == "select" and n == 0 else s.from_ for n in range(len(a))]
         operands = [value(x, t, s.lanes) for x, t in zip(a, types, strict=True)]
         return _FORMS[s.op](self, s, constants, *operands).code
 
-    def _not(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _not(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         return x.op("eqz") if s.type == "bool" else x.op("xor", -1)
 
-    def _neg(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _neg(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         return as_value(0, x.type) - x
 
-    def _abs(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _abs(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         return (as_value(0, x.type) - x).where(x < 0, x)
 
-    def _least(self, s: Op, constants: Sequence[Any], a: Value, b: Value) -> Value:
+    def _least(self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue) -> WasmValue:
         first, second = (a, b) if s.op == "min" else (b, a)
         less = first.op("lt_u" if s.type[0] in "ub" else "lt", second)
         return a.where(less, b)
 
-    def _select(self, s: Op, constants: Sequence[Any], c: Value, a: Value, b: Value) -> Value:
+    def _select(
+        self, s: LaneOp, constants: Sequence[Any], c: WasmValue, a: WasmValue, b: WasmValue
+    ) -> WasmValue:
         return a.where(c, b)
 
-    def _division(self, s: Op, constants: Sequence[Any], a: Value, b: Value) -> Value:
+    def _division(
+        self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue
+    ) -> WasmValue:
         signed = s.type[0] != "u"
         name = s.op if signed else s.op + "_u"
         if constants[1] not in (None, 0, -1):
@@ -327,7 +331,7 @@ class Forms:
         least = -(1 << (63 if a.type == I64 else 31)) if signed else None
         return primitives.division(name, a, b, functools.partial(as_value, type=a.type), least)
 
-    def _cast(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _cast(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         from_, to = x.type, scalar_type(s.type)
         if s.type == "bool":
             return x.differs(0)
@@ -343,20 +347,22 @@ class Forms:
             return x.to(f"{to}.convert_{from_}_{sign}")
         return x.to(f"i64.extend_i32_{sign}") if (from_, to) == (I32, I64) else x.cast(to)
 
-    def _bitcast(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _bitcast(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         return x.bits(scalar_type(s.type))
 
-    def _muladd(self, s: Op, constants: Sequence[Any], a: Value, b: Value, c: Value) -> Value:
+    def _muladd(
+        self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue, c: WasmValue
+    ) -> WasmValue:
         if self.relaxed and s.lanes > 1:
             return a.op("relaxed_madd", b, c)
         return a * b + c
 
-    def _narrow(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+    def _narrow(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
         return _NARROW[s.value](x)
 
     # vectors
 
-    def _vector(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+    def _vector(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         code = _VECTOR.get((s.op, s.from_))
         if s.op in _OF_REGISTERS:
             return [self._form(s, pieces, constants) for pieces in zip(*args, strict=True)]
@@ -375,7 +381,7 @@ class Forms:
         wrap = _WRAP_VECTOR.get(s.type) if s.op in _WRAPPING else None
         return [x + wrap for x in found] if wrap else found
 
-    def _lane_by_lane(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+    def _lane_by_lane(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         types = ["bool", s.from_, s.from_] if s.op == "select" else [s.from_] * len(args)
         scalars, one = [], s._replace(lanes=1)
         for n in range(s.lanes):
@@ -386,14 +392,16 @@ class Forms:
             scalars.append(self._scalar(one, a, constants))
         return joined(scalars, s.type)
 
-    def _shifts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+    def _shifts(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
         if constants[1] is None:
             return None
         name = "shl" if s.op == "shl" else "shr_u" if s.type[0] == "u" else "shr_s"
         code = i32(int(constants[1])) + OP[f"{_SHAPES.get(s.type, 'i32x4')}.{name}"]
         return [x + code for x in args[0]]
 
-    def _divides(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+    def _divides(
+        self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]
+    ) -> Pieces | None:
         """By a positive constant; None: lane by lane."""
         by = constants[1]
         if by is None or by < 1 or s.type not in _SIGNED:
@@ -404,21 +412,21 @@ class Forms:
         product = constant(by, "i32", LANES)[0] + OP["i32x4.mul"] + OP["i32x4.sub"]
         return [x + q + product for x, q in zip(args[0], quotients, strict=True)]
 
-    def _selects(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+    def _selects(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         which = mask(args[0], s.type)
         chosen = zip(args[1], args[2], which, strict=True)
         return [a + b + m + self.bitselect for a, b, m in chosen]
 
-    def _less(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+    def _less(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         """Of u64: as i64, once the sign is turned."""
         signed = [[value(x, "u64", LANES).op("xor", 1 << 63) for x in pieces] for pieces in args]
         return _halved([a.op(s.op, b).code for a, b in zip(*signed, strict=True)])
 
-    def _casts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+    def _casts(self, s: LaneOp, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
         (x,), from_, to = args, s.from_, s.type
         if to == "bool":
             return self._vector(
-                Op(s.out, "ne", s.args, from_, "bool", s.lanes),
+                LaneOp(s.out, "ne", s.args, from_, "bool", s.lanes),
                 [x, constant(0, from_, s.lanes)], (),
             )  # fmt: skip
         if from_ == "bool":
@@ -449,12 +457,12 @@ class Forms:
             return _doubled(x, f"i64x2.extend_low_i32x4_{sign}", f"i64x2.extend_high_i32x4_{sign}")
         return x
 
-    def _modulo(self, x: Piece) -> Piece:
+    def _modulo(self, x: Code) -> Code:
         """f32 cut to an int modulo 2**32; NaN is 0. The rest after the nearest
         multiple of 2**32 is exact, and 2**31 is the one that no i32 holds."""
         number = value(x, "f32", LANES)
         rest = number - (number * 2.0**-32).op("nearest") * 2.0**32
-        whole = Value("i32x4", rest.code + OP["i32x4.trunc_sat_f32x4_s"])
+        whole = WasmValue("i32x4", rest.code + OP["i32x4.trunc_sat_f32x4_s"])
         return whole.op("xor", rest.equals(2.0**31)).code
 
 
@@ -464,15 +472,16 @@ def _halved_floats(x: Pieces) -> Pieces:
     return [a + low + b + low + both for a, b in zip(x[::2], x[1::2], strict=True)]
 
 
-_FORMS: dict[str, Callable[..., Value]] = {
-    "not": Forms._not, "neg": Forms._neg, "abs": Forms._abs, "min": Forms._least,
-    "max": Forms._least, "select": Forms._select, "div": Forms._division, "rem": Forms._division,
-    "cast": Forms._cast, "bitcast": Forms._bitcast, "narrow": Forms._narrow,
-    "muladd": Forms._muladd,
+_FORMS: dict[str, Callable[..., WasmValue]] = {
+    "not": Selector._not, "neg": Selector._neg, "abs": Selector._abs, "min": Selector._least,
+    "max": Selector._least, "select": Selector._select, "div": Selector._division,
+    "rem": Selector._division,
+    "cast": Selector._cast, "bitcast": Selector._bitcast, "narrow": Selector._narrow,
+    "muladd": Selector._muladd,
 }  # fmt: skip
 _VECTOR_FORMS: dict[tuple[str, str], Callable[..., Pieces | None]] = {
-    ("shl", ""): Forms._shifts, ("shr", ""): Forms._shifts, ("select", ""): Forms._selects,
-    ("div", ""): Forms._divides, ("rem", ""): Forms._divides,
-    ("cast", ""): Forms._casts, ("lt", "u64"): Forms._less, ("le", "u64"): Forms._less,
+    ("shl", ""): Selector._shifts, ("shr", ""): Selector._shifts, ("select", ""): Selector._selects,
+    ("div", ""): Selector._divides, ("rem", ""): Selector._divides,
+    ("cast", ""): Selector._casts, ("lt", "u64"): Selector._less, ("le", "u64"): Selector._less,
 }  # fmt: skip
 _OF_REGISTERS = ("bitcast", "muladd", "narrow")  # scalars' forms that are those of a register too

@@ -15,9 +15,9 @@ import numpy as np
 
 from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.assembler import F32, Operand
-from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
-from pyframe.codegen.wasm.assembler import F32X4, Assembler, Value, as_value
-from pyframe.codegen.wasm.encoder import Module
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, Addr, KernelInvocation, LibraryCall
+from pyframe.codegen.wasm.assembler import F32X4, WasmAssembler, WasmValue, as_value
+from pyframe.codegen.wasm.encoder import WasmModule
 
 ROWS, COLUMNS = 6, 8  # of a tile
 KC = 384  # elements of k of a block: a panel of b lies in the L1 cache
@@ -25,39 +25,46 @@ KC = 384  # elements of k of a block: a panel of b lies in the L1 cache
 TILE = shared.Tile(F32, 4, ROWS, 4 * KC, 96, 1024, memory=4 * ROWS * COLUMNS)
 
 
-def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+def matmul(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> LibraryCall | None:
     """The routine of `matmul`: float32 operands of any strides."""
     if any(x.dtype != np.float32 for x in (*inputs, out)):
         return None
     a, b = (np.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in inputs)
     (m, n), k = out.shape[-2:], a.shape[-1]
     once = math.prod(out.shape[:-2]) == 1
-    if once and m == 1 and a.strides[-1] == 4 and (found := _vector(At(0), At(1), b)):
+    if once and m == 1 and a.strides[-1] == 4 and (found := _vector(Addr(0), Addr(1), b)):
         return found
     if (
         once
         and n == 1
         and b.strides[-2] == 4
-        and (found := _vector(At(1), At(0), a.swapaxes(-1, -2)))
+        and (found := _vector(Addr(1), Addr(0), a.swapaxes(-1, -2)))
     ):
         return found
-    arguments = (At(SCRATCH), At(2), At(0), At(1), m, n, k, out.strides[-2], *a.strides[-2:],
+    arguments = (Addr(SCRATCH), Addr(2), Addr(0), Addr(1),
+    m, n, k, out.strides[-2], *a.strides[-2:],
                  *b.strides[-2:], 0)  # fmt: skip
     memory = TILE.scratch(m, n, k)
     if once:
-        return Routine((Call("gemm", arguments),), memory)
+        return LibraryCall((KernelInvocation("gemm", arguments),), memory)
     table = np.stack([_offsets(a), _offsets(b)], 1).astype(np.int32)
-    batched = Call("batched_gemm", (*arguments, len(table), 4 * m * n, At(TABLES)))
-    return Routine((batched,), memory, table)
+    batched = KernelInvocation("batched_gemm", (*arguments, len(table), 4 * m * n, Addr(TABLES)))
+    return LibraryCall((batched,), memory, table)
 
 
-def _vector(vector: At, matrix: At, x: np.ndarray) -> Routine | None:
+def _vector(vector: Addr, matrix: Addr, x: np.ndarray) -> LibraryCall | None:
     """A row that lies in line times a matrix x, if rows of this or columns do."""
     (k, n), (row, column) = x.shape[-2:], x.strides[-2:]
     if n >= 4 and column == 4:
-        return Routine((Call("times_columns", (At(2), vector, matrix, row, n, k)),))
+        return LibraryCall(
+            (KernelInvocation("times_columns", (Addr(2), vector, matrix, row, n, k)),)
+        )
     if n >= 4 and row == 4:
-        return Routine((Call("times_rows", (At(2), vector, matrix, column, n, k)),))
+        return LibraryCall(
+            (KernelInvocation("times_rows", (Addr(2), vector, matrix, column, n, k)),)
+        )
     return None
 
 
@@ -69,7 +76,7 @@ def _offsets(x: np.ndarray) -> np.ndarray:
     return at.reshape(-1)
 
 
-def build(module: Module, relaxed: bool) -> None:
+def build(module: WasmModule, relaxed: bool) -> None:
     """Add the functions to a module; `relaxed`: they multiply and add in one instruction."""
     kernels = [
         _kernel(module, rows, in_line, relaxed)
@@ -84,26 +91,26 @@ def build(module: Module, relaxed: bool) -> None:
     _times_rows(module, relaxed)
 
 
-def tiles(f: Assembler, *arguments: Operand) -> None:
+def tiles(f: WasmAssembler, *arguments: Operand) -> None:
     """The code of all tiles of a block: see `shared.tiles`."""
     shared.tiles(f, TILE, write_tile, *arguments)
 
 
-def _made(module: Module, name: str, params: str) -> Assembler:
-    return Assembler(module, name, params, export=name == "gemm")
+def _made(module: WasmModule, name: str, params: str) -> WasmAssembler:
+    return WasmAssembler(module, name, params, export=name == "gemm")
 
 
-def _multiply_add(x: Value, y: Value, total: Value, relaxed: bool) -> Value:
+def _multiply_add(x: WasmValue, y: WasmValue, total: WasmValue, relaxed: bool) -> WasmValue:
     return x.op("relaxed_madd", y, total) if relaxed else total + x * y
 
 
 _KERNEL = "i32 i32 i32 i32 i32 i32 i32 i32"
 
 
-def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assembler:
+def _kernel(module: WasmModule, rows: int, in_line: bool, relaxed: bool) -> WasmAssembler:
     """A tile: c (rows x 8) = or += a (rows x k) times b (k x 8). With `in_line` the elements of a
     row of a follow each other and rows are `step` apart, else those of a column."""
-    f = Assembler(module, f"tile_{rows}_{'rows' if in_line else 'columns'}", _KERNEL)
+    f = WasmAssembler(module, f"tile_{rows}_{'rows' if in_line else 'columns'}", _KERNEL)
     c, stride, a, step, b, b_step, k, adds = f.params
     zero = [f.local(type=F32X4) for _ in range(2 * rows)]
     sums = [zero[2 * r : 2 * r + 2] for r in range(rows)]
@@ -152,8 +159,10 @@ def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assemble
 
 
 def write_tile(
-    f: Assembler, c: Value, c_row: Value, a: Value, a_row: Value, a_step: Value, b: Value,
-    b_step: Value, k: Value, rows: Value, columns: Value, adds: Value, memory: Value,
+    f: WasmAssembler, c: WasmValue, c_row: WasmValue, a: WasmValue, a_row: WasmValue,
+    a_step: WasmValue, b: WasmValue,
+    b_step: WasmValue, k: WasmValue, rows: WasmValue, columns: WasmValue, adds: WasmValue,
+    memory: WasmValue,
 ) -> None:  # fmt: skip
     """A call of the kernel for so many rows; fewer columns are written through a tile in memory."""
     kernel, step = f.module.type(_KERNEL), a_step.where(a_step.differs(4), a_row)
@@ -174,9 +183,9 @@ def write_tile(
             to.add(c_row)
 
 
-def _batched(module: Module, gemm: Assembler) -> Assembler:
+def _batched(module: WasmModule, gemm: WasmAssembler) -> WasmAssembler:
     """`gemm` of many: their results follow each other, where operands lie stands in a table."""
-    f = Assembler(module, "batched_gemm", "i32 " * 16, export=True)
+    f = WasmAssembler(module, "batched_gemm", "i32 " * 16, export=True)
     memory, c, a, b, *rest, times, size, table = f.params
     with f.count(0, times):
         left, right = f.load("i32", table), f.load("i32", table, 4)
@@ -189,9 +198,9 @@ def _batched(module: Module, gemm: Assembler) -> Assembler:
 _WIDE = 8  # vectors of columns that are added up side by side
 
 
-def _times_columns(module: Module, relaxed: bool) -> None:
+def _times_columns(module: WasmModule, relaxed: bool) -> None:
     """c (n) = v (k) times a matrix whose rows lie in line, `step` bytes apart."""
-    f = Assembler(module, "times_columns", "i32 " * 6, export=True)
+    f = WasmAssembler(module, "times_columns", "i32 " * 6, export=True)
     c, v, b, step, n, k = f.params
     sums, x, at = [f.local(type=F32X4) for _ in range(_WIDE)], f.local(type=F32X4), f.local()
     end = f.local()
@@ -228,10 +237,10 @@ def _times_columns(module: Module, relaxed: bool) -> None:
         v.add(4 * KC)
 
 
-def _times_rows(module: Module, relaxed: bool) -> None:
+def _times_rows(module: WasmModule, relaxed: bool) -> None:
     """c (n) = v (k) times a matrix whose columns lie in line, `step` bytes apart: four at a time;
     the last four of n may be some of those before too."""
-    f = Assembler(module, "times_rows", "i32 " * 6, export=True)
+    f = WasmAssembler(module, "times_rows", "i32 " * 6, export=True)
     c, v, b, step, n, k = f.params
     sums, x, whole = [f.local(type=F32X4) for _ in range(4)], f.local(type=F32X4), f.local()
     result, i, j = f.local(type=F32X4), f.local(), f.local(0)

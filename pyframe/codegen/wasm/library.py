@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.library import BODIES, planner
-from pyframe.codegen.cpu.routines import Routine, names_of
+from pyframe.codegen.cpu.routines import LibraryCall, names_of
 from pyframe.codegen.wasm import conv, gemm
-from pyframe.codegen.wasm.assembler import I32, Assembler, as_value
-from pyframe.codegen.wasm.encoder import Module
+from pyframe.codegen.wasm.assembler import I32, WasmAssembler, as_value
+from pyframe.codegen.wasm.encoder import WasmModule
 from pyframe.core.op import Op
 
 LIBRARIES = "lib", "packed"  # by what modules import them as; the second is rarely wanted
@@ -28,7 +28,7 @@ def library_of(routine: str) -> str:
 def library(name: str, relaxed: bool) -> bytes:
     """The module of a library. `relaxed`: it uses relaxed SIMD, which may round a product and a sum
     at once."""
-    module = Module()
+    module = WasmModule()
     if name == "lib":
         add_routines(module, relaxed)
     else:
@@ -38,7 +38,7 @@ def library(name: str, relaxed: bool) -> bytes:
     return module.encode()
 
 
-def add_routines(module: Module, relaxed: bool, names: Set[str] | None = None) -> None:
+def add_routines(module: WasmModule, relaxed: bool, names: Set[str] | None = None) -> None:
     """Make the routines of these names, or all of `lib`, functions of a module."""
     others = BODIES.keys() if names is None else names
     if names is None or not names <= BODIES.keys():
@@ -52,14 +52,14 @@ def add_routines(module: Module, relaxed: bool, names: Set[str] | None = None) -
     for name, body in BODIES.items():
         if name in others:
             words = names_of(body.words)
-            f = Assembler(module, name, "i32 " * len(words), export=True)
+            f = WasmAssembler(module, name, "i32 " * len(words), export=True)
             w = dict(zip(words, f.params, strict=True))
             body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
 
 
 def routine(
     op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
+) -> LibraryCall | None:
     """How WebAssembly computes `op`. Of the arrays shapes, strides and dtypes count, addresses
     don't; the result is C-contiguous. None: it has no routine for these, and NumPy runs it."""
     if op.routine is None:
@@ -68,4 +68,4 @@ def routine(
     if plan is None:
         module, _, name = op.routine.partition(".")
         plan = getattr(import_module(f"pyframe.codegen.wasm.{module}"), name)
-    return plan(inputs, attrs, out) if out.size else Routine(())
+    return plan(inputs, attrs, out) if out.size else LibraryCall(())

@@ -13,16 +13,16 @@ BUFFERS = -1  # what loads read and stores write, where a variable has its numbe
 
 # Which values a statement reads.
 _OPERANDS: dict[type, Callable[[Any], Sequence[int]]] = {
-    lanes.Const: lambda s: (),
-    lanes.Param: lambda s: (),
+    lanes.LaneConst: lambda s: (),
+    lanes.LaneParam: lambda s: (),
     lanes.Unit: lambda s: (),
     lanes.Iota: lambda s: (),
     lanes.Splat: lambda s: (s.arg,),
     lanes.Rotate: lambda s: (s.arg,),
     lanes.Lane: lambda s: (s.arg,),
-    lanes.Op: lambda s: s.args,
-    lanes.Load: lambda s: (s.valid,) if s.valid >= 0 else (),  # and its terms
-    lanes.Store: lambda s: (s.arg,),
+    lanes.LaneOp: lambda s: s.args,
+    lanes.LaneLoad: lambda s: (s.valid,) if s.valid >= 0 else (),  # and its terms
+    lanes.LaneStore: lambda s: (s.arg,),
     lanes.Var: lambda s: (s.start,),
     lanes.Get: lambda s: (),
     lanes.Set: lambda s: (s.arg,),
@@ -65,8 +65,8 @@ class Liveness:
         found: set[int] = set()
         for s in body:
             kind = type(s)
-            if kind in (lanes.Const, lanes.Param, lanes.Iota) or (
-                kind in (lanes.Splat, lanes.Rotate, lanes.Lane, lanes.Op)
+            if kind in (lanes.LaneConst, lanes.LaneParam, lanes.Iota) or (
+                kind in (lanes.Splat, lanes.Rotate, lanes.Lane, lanes.LaneOp)
                 and found.issuperset(_OPERANDS[kind](s))
             ):
                 found.add(s.out)
@@ -86,18 +86,18 @@ class Liveness:
         for s in body:
             kind = type(s)
             for value in _OPERANDS[kind](s):
-                value = self.scalars.get(value, value) if kind is lanes.Load else value
+                value = self.scalars.get(value, value) if kind is lanes.LaneLoad else value
                 uses[value] = uses.get(value, 0) + 1
                 if depths[value] != depth:
                     deep.add(value)
-            if kind is lanes.Op:
+            if kind is lanes.LaneOp:
                 if s.op == "cast" and s.args[0] in known and s.type in ("i32", "i64", INDEX):
                     number = known[s.args[0]]
                     if type(number) is int and -(2**31) <= number < 2**31:
                         known[s.out] = number
                 if s.type == INDEX and s.lanes == 1:
                     self._index(s)
-            elif kind is lanes.Const:
+            elif kind is lanes.LaneConst:
                 known[s.out] = s.value
                 if s.type == INDEX and s.value >= 0:
                     self._natural.add(s.out)
@@ -106,11 +106,11 @@ class Liveness:
                     known[s.out] = known[s.arg]
                 elif s.type == "bool":
                     self.scalars[s.out] = s.arg
-            elif kind is lanes.Load or kind is lanes.Store:
+            elif kind is lanes.LaneLoad or kind is lanes.LaneStore:
                 terms = self.terms[id(s)] = self._terms(s, depth)
                 for value in (*terms.outer, *terms.inner):
                     self._use(value, depth)
-                if kind is lanes.Store:
+                if kind is lanes.LaneStore:
                     writes.add(BUFFERS)
                     continue
             elif kind is lanes.Get:
@@ -132,13 +132,13 @@ class Liveness:
             depths[s.out] = depth
         return writes
 
-    def _index(self, s: lanes.Op) -> None:
+    def _index(self, s: lanes.LaneOp) -> None:
         if s.op == "add":
             self._sums[s.out] = s.args[0], s.args[1]
         if s.op in ("add", "mul", "div", "rem", "min", "max") and self._natural.issuperset(s.args):
             self._natural.add(s.out)
 
-    def _terms(self, s: lanes.Load | lanes.Store, depth: int) -> Terms:
+    def _terms(self, s: lanes.LaneLoad | lanes.LaneStore, depth: int) -> Terms:
         """A place as a sum, if what is computed in the loop at hand is one value at most: others
         are best computed once for all who read there."""
         constant, outer, inner = 0, [], []

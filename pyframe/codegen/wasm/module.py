@@ -14,26 +14,26 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, i32, if_, load
+from pyframe.codegen.wasm.encoder import CALL, GET, OP, WasmModule, i32, if_, load
 from pyframe.codegen.wasm.library import library_of
-from pyframe.codegen.wasm.printer import PARAMS, Printed
+from pyframe.codegen.wasm.printer import PARAMS, WasmKernel
 
 
-def starts(functions: Sequence[Printed], launches: Sequence[Launch]) -> list[int]:
+def starts(functions: Sequence[WasmKernel], launches: Sequence[Launch]) -> list[int]:
     """Where the words of each launch begin in the table; the last number is how many there are."""
     words = [n.words if n.routine else functions[n.function].bindings + 1 for n in launches]
     return [0, *accumulate(words)]
 
 
 def module(
-    functions: Sequence[Printed], launches: Sequence[Launch], made: Module | None = None
+    functions: Sequence[WasmKernel], launches: Sequence[Launch], made: WasmModule | None = None
 ) -> bytes:
     """The module's bytes. Routines are those of `made`, which grows, or imported from libraries;
     functions that are equal become one."""
     if made is not None:
         routines = made.exported
     else:
-        made = Module()
+        made = WasmModule()
         words = {n.routine: n.words for n in launches if n.routine}
         routines = {
             name: made.imported(library_of(name), name, " ".join(["i32"] * count))

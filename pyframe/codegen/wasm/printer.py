@@ -19,7 +19,7 @@ from pyframe.codegen.wasm.encoder import (
     OP,
     SET,
     TEE,
-    Function,
+    WasmFunction,
     access_lane,
     block,
     br_if,
@@ -31,7 +31,7 @@ from pyframe.codegen.wasm.encoder import (
     store,
     v128,
 )
-from pyframe.codegen.wasm.forms import LANES, Forms, Piece, Pieces, registers
+from pyframe.codegen.wasm.forms import LANES, Code, Pieces, Selector, registers
 from pyframe.codegen.wasm.liveness import BUFFERS, UNITS, Liveness
 
 PARAMS = "i32 i32 i32"  # the address of the words, the first unit, the one after the last
@@ -80,11 +80,11 @@ class _Value:
         self.type, self.pieces, self.reads = type, pieces, frozenset(reads)
 
 
-class Printer:
+class WasmPrinter:
     """Prints one lane program into `function`, whose first locals are the three of PARAMS."""
 
-    def __init__(self, function: Function, program: lanes.LaneProgram, relaxed: bool) -> None:
-        self.function, self.forms = function, Forms(relaxed)
+    def __init__(self, function: WasmFunction, program: lanes.LaneProgram, relaxed: bool) -> None:
+        self.function, self.forms = function, Selector(relaxed)
         self.bindings = program.bindings
         self.liveness = Liveness(program.body)
         self.left = dict(self.liveness.uses)  # how often a value is still read
@@ -95,7 +95,7 @@ class Printer:
         self.compares: dict[int, tuple[int, ...]] = {}  # a and b of a < b of floats
         self.heads = [bytearray()]  # what is run just before a block
         self.pointers: list[dict[Any, int]] = [{}]  # addresses that are computed there
-        self.constants: dict[Piece, int] = {}  # vectors that are known
+        self.constants: dict[Code, int] = {}  # vectors that are known
         self.bases: dict[int, int] = {}  # addresses of bindings
         self.code = bytearray()
 
@@ -169,10 +169,10 @@ class Printer:
 
     # statements
 
-    def _const(self, s: lanes.Const) -> None:
+    def _const(self, s: lanes.LaneConst) -> None:
         self._number(s, s.value)
 
-    def _number(self, s: lanes.Const | lanes.Splat, number: Any) -> None:
+    def _number(self, s: lanes.LaneConst | lanes.Splat, number: Any) -> None:
         pieces = forms.constant(number, s.type, s.lanes)
         if s.lanes > 1 and pieces[0] != _ZEROS:
             shortest = forms.splat(forms.constant(number, s.type, 1)[0], s.type)
@@ -185,7 +185,7 @@ class Printer:
             pieces = [self._constant(piece) for piece in pieces]
         self.values[s.out] = _Value(_type(s.type, s.lanes), pieces)
 
-    def _constant(self, piece: Piece) -> Piece:
+    def _constant(self, piece: Code) -> Code:
         """A vector that is known, held from the beginning: engines make it anew where it stands,
         in several instructions."""
         if piece not in self.constants:
@@ -195,7 +195,7 @@ class Printer:
     def _unit(self, s: lanes.Unit) -> None:
         self.values[s.out] = _Value("i32", [GET[_BEGIN]])
 
-    def _param(self, s: lanes.Param) -> None:
+    def _param(self, s: lanes.LaneParam) -> None:
         address = load("i32.load", GET[_WORDS], 4 * self.bindings)
         found = _Value(forms.scalar_type(s.type), [load(_LOADS[s.memory], address, 8 * s.word)])
         self._finish(s.out, self._from_memory(found, s.memory, 1))
@@ -220,7 +220,7 @@ class Printer:
         piece = forms.extract(x.pieces, s.at, s.type) if s.lanes > 1 else x.pieces[0]
         self._finish(s.out, _Value(forms.scalar_type(s.type), [piece], x.reads))
 
-    def _op(self, s: lanes.Op) -> None:
+    def _op(self, s: lanes.LaneOp) -> None:
         known = [self.liveness.known.get(a) for a in s.args]
         result = self._bound(s)
         args = [self._take(a, self.forms.repeats(s, known)) for a in s.args]
@@ -231,7 +231,7 @@ class Printer:
         reads = [read for a in args for read in a.reads]
         self._finish(s.out, _Value(_type(s.type, s.lanes), result, reads))
 
-    def _bound(self, s: lanes.Op) -> Pieces | None:
+    def _bound(self, s: lanes.LaneOp) -> Pieces | None:
         """`select(x < y, y, x)` and `select(x < y, x, y)` of floats as one instruction."""
         less = self.compares.get(s.args[0]) if s.op == "select" and s.lanes > 1 else None
         if less is None or s.args[0] not in self.pending or sorted(less) != sorted(s.args[1:]):
@@ -272,12 +272,12 @@ class Printer:
 
     # memory
 
-    def _base(self, binding: int) -> Piece:
+    def _base(self, binding: int) -> Code:
         if binding not in self.bases:
             self.bases[binding] = self.function.local("i32")
         return GET[self.bases[binding]]
 
-    def _address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
+    def _address(self, s: lanes.LaneLoad | lanes.LaneStore) -> tuple[Code, int]:
         """Where a load or store begins: a piece, and the bytes beyond it."""
         terms, size = self.liveness.terms[id(s)], MEMORY[s.memory]
         offset, scale = terms.constant * size, _SCALES[size]
@@ -298,13 +298,13 @@ class Printer:
             piece += self._take(term).pieces[0] + scale
         return piece, offset if apart else 0
 
-    def _held_address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
+    def _held_address(self, s: lanes.LaneLoad | lanes.LaneStore) -> tuple[Code, int]:
         """The same of a piece that may be repeated."""
         piece, offset = self._address(s)
         (local,) = self._in_locals([piece], "i32")
         return GET[local], offset
 
-    def _vector_addresses(self, s: lanes.Load | lanes.Store) -> Pieces:
+    def _vector_addresses(self, s: lanes.LaneLoad | lanes.LaneStore) -> Pieces:
         """The addresses of all lanes as vectors."""
         if s.stride is not None:
             start, offset = self._held_address(s)
@@ -314,7 +314,7 @@ class Printer:
         base = self._base(s.binding) + OP["i32x4.splat"] + OP["i32x4.add"]
         return [x + scaled + base for x in at.pieces]
 
-    def _lane_addresses(self, s: lanes.Load | lanes.Store) -> list[tuple[Piece, int]]:
+    def _lane_addresses(self, s: lanes.LaneLoad | lanes.LaneStore) -> list[tuple[Code, int]]:
         """An address and an offset for each lane, of pieces that may be repeated."""
         if s.stride is None:
             where = [GET[local] for local in self._in_locals(self._vector_addresses(s), "v128")]
@@ -326,7 +326,7 @@ class Printer:
             for step in steps
         ]
 
-    def _load(self, s: lanes.Load) -> None:
+    def _load(self, s: lanes.LaneLoad) -> None:
         valid = self.liveness.scalars.get(s.valid, s.valid if s.lanes == 1 else -1)
         if s.valid >= 0 and valid < 0:
             found = self._load_masked(s)
@@ -358,14 +358,14 @@ class Printer:
         held = self._in_locals(found.pieces, _type("u16", lanes))
         return _Value(found.type, [forms.from_half(GET[local], lanes) for local in held])
 
-    def _contiguous(self, s: lanes.Load, address: Piece, offset: int) -> Pieces:
+    def _contiguous(self, s: lanes.LaneLoad, address: Code, offset: int) -> Pieces:
         """Whole registers from an address on."""
         name, then = _VECTOR_LOADS[s.memory]
         count = registers(s.type, s.lanes)
         size = s.lanes * MEMORY[s.memory] // count
         return [load(name, address, offset + n * size) + then for n in range(count)]
 
-    def _load_masked(self, s: lanes.Load) -> _Value:
+    def _load_masked(self, s: lanes.LaneLoad) -> _Value:
         """Lane by lane: one that is not valid is read from address 0, which is always there, and
         cleared. Where all are valid, as they mostly are, a contiguous load."""
         valid = self._take(s.valid, held=True)
@@ -393,7 +393,7 @@ class Printer:
                 found[n] = if_(whole, quick[n], found[n], "v128")
         return _Value("", found, valid.reads)
 
-    def _store(self, s: lanes.Store) -> None:
+    def _store(self, s: lanes.LaneStore) -> None:
         size, form, type = MEMORY[s.memory], _STORES[s.memory], s.type
         contiguous = s.stride == 1 or s.lanes == 1
         x = self._take(s.arg, held=not contiguous or s.memory == "f16")
@@ -401,11 +401,11 @@ class Printer:
         if len(pieces) > 1 and BUFFERS in x.reads:  # all is read before a part is written
             pieces = [GET[local] for local in self._in_locals(pieces, x.type)]
         if s.memory == "f16":
-            narrow = lanes.Op(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
+            narrow = lanes.LaneOp(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
             held, type = self._in_locals(self.forms.op(narrow, [pieces], [None]), x.type), "u16"
             pieces = [forms.to_half(GET[local], s.lanes) for local in held]
         elif type != s.memory:
-            widened = lanes.Op(-1, "cast", (), type, s.memory, s.lanes)
+            widened = lanes.LaneOp(-1, "cast", (), type, s.memory, s.lanes)
             pieces, type = self.forms.op(widened, [pieces], [None]), s.memory
         if s.lanes == 1:
             address, offset = self._address(s)
@@ -439,12 +439,12 @@ def _type(type: str, lanes: int) -> str:
     return "v128" if lanes > 1 else forms.scalar_type(type)
 
 
-def _raw(s: lanes.Load) -> str:
+def _raw(s: lanes.LaneLoad) -> str:
     """The type of what is loaded, before it is converted."""
     return "u16" if s.memory == "f16" else s.type
 
 
-def _stepped(start: Piece, offset: int, s: lanes.Load | lanes.Store) -> Pieces:
+def _stepped(start: Code, offset: int, s: lanes.LaneLoad | lanes.LaneStore) -> Pieces:
     """The addresses of strided lanes, as vectors."""
     step = (s.stride or 0) * MEMORY[s.memory]
     found = []
@@ -455,10 +455,10 @@ def _stepped(start: Piece, offset: int, s: lanes.Load | lanes.Store) -> Pieces:
     return found
 
 
-_PRINT = lanes.methods(Printer, "_")
+_PRINT = lanes.methods(WasmPrinter, "_")
 
 
-class Printed(NamedTuple):
+class WasmKernel(NamedTuple):
     """A function of PARAMS, which runs as many units."""
 
     bindings: int
@@ -467,8 +467,8 @@ class Printed(NamedTuple):
     sizes: tuple[Any, ...] = ()  # of a kernel whose sizes change: what its last binding holds
 
 
-def printed(program: lanes.LaneProgram, relaxed: bool) -> Printed:
+def printed(program: lanes.LaneProgram, relaxed: bool) -> WasmKernel:
     """A lane program as WebAssembly; `relaxed`: the engine has relaxed SIMD."""
-    function = Function(0, PARAMS.split())
-    Printer(function, program, relaxed).run()
-    return Printed(program.bindings, program.units, function.encode(), program.sizes)
+    function = WasmFunction(0, PARAMS.split())
+    WasmPrinter(function, program, relaxed).run()
+    return WasmKernel(program.bindings, program.units, function.encode(), program.sizes)

@@ -10,20 +10,20 @@ from typing import Any
 from pyframe.codegen.wgsl import scalars
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
-from pyframe.core.sizes import alike, changes, divides, is_symbolic
+from pyframe.core.sizes import is_symbolic, is_symbolic_size, statically_divides, statically_equal
 from pyframe.core.view import IndexMap, Shape, contiguous, is_contiguous
-from pyframe.graph.loops import INDEX, Let, Nest, Write, digit, nest as loops_of, position
+from pyframe.graph.loops import INDEX, Let, LoopNest, Write, digit, nest as loops_of, position
 from pyframe.graph.program import (
     Apply,
     Expr,
+    ExternResult,
+    InBounds,
     Kernel,
     Load,
-    Param,
     Reduce,
-    Result,
     RowSum,
+    ScalarParam,
     Store,
-    Valid,
     dtype_of,
     operands,
 )
@@ -32,11 +32,11 @@ from pyframe.graph.scalar import Scalar
 THREADS = 256  # of a workgroup
 
 
-class Block:
+class WgslBlock:
     """Lines where the indices of the levels up to `level` are known, with the names of the values
     computed in them; a block within another sees what that has named before."""
 
-    def __init__(self, nest: Nest, flat: str = "", parent: Block | None = None) -> None:
+    def __init__(self, nest: LoopNest, flat: str = "", parent: WgslBlock | None = None) -> None:
         self.nest, self.flat = nest, flat  # `flat`: the position in all the space, in row order
         self.level: int = 0 if parent is None else parent.level + 1
         self.lines: list[str] = []
@@ -61,9 +61,9 @@ class Block:
         """The text of an instruction's value; `args` are the names of what it takes."""
         if isinstance(i, Load):
             return self.load(i)
-        if isinstance(i, Param):
+        if isinstance(i, ScalarParam):
             return _param(i)
-        if isinstance(i, Valid):
+        if isinstance(i, InBounds):
             return self.position(i.index_map)[1] or "true"
         if isinstance(i, Apply):
             if i.index is not None:
@@ -146,7 +146,7 @@ def in_order(index_map: IndexMap, space: Shape, axes: Sequence[int] | None = Non
         strides = tuple([v.strides[d] for d in axes])
         index_map = (v._replace(shape=space, strides=strides),)
     if is_symbolic(index_map):
-        return alike(index_map, contiguous(space))
+        return statically_equal(index_map, contiguous(space))
     return is_contiguous(index_map) and index_map[0].shape == space
 
 
@@ -154,7 +154,7 @@ def _no_let(text: str) -> str:
     raise AssertionError(f"{text} is needed once")
 
 
-def _param(i: Param) -> str:
+def _param(i: ScalarParam) -> str:
     word = f"params[{i.word // 4}][{i.word % 4}]"
     kind = i.dtype.compute
     if kind == "bool":
@@ -231,13 +231,15 @@ def whole_words(stores: Sequence[Store], space: Shape, flat: bool = True) -> lis
     along the last axis one after the other, from multiples of what a word has on. `flat`: they go
     on in the next row; else rows must be multiples."""
     bindings = [s.binding for s in stores]
-    last = max((d for d, n in enumerate(space) if changes(n) or n != 1), default=0)
+    last = max((d for d, n in enumerate(space) if is_symbolic_size(n) or n != 1), default=0)
     out = []
     for s in stores:
         v, each = s.index_map[-1], s.dtype.packed
         if each > 1 and len(s.index_map) == 1 and bindings.count(s.binding) == 1 and space:
             others = (space[last], v.offset, *v.strides[:last])
-            rows = alike(v.strides[last], 1) and all(divides(each, n) for n in others)
+            rows = statically_equal(v.strides[last], 1) and all(
+                statically_divides(each, n) for n in others
+            )
             if (rows and v.mask is None) or (flat and in_order(s.index_map, space)):
                 out.append(s)
     return out
@@ -268,7 +270,7 @@ def whole_access(s: Store, size: Any) -> str:
         f"{word} = select({word}, 0u, shift == 0u) | (v << shift);",
         f"if (shift == {32 - bits}u) {{ {name} = {word}; }}",
     ]
-    if not divides(each, size):
+    if not statically_divides(each, size):
         kept = f"(0xffffffffu << (shift + {bits}u))"
         lines[-1] += (
             f" else if (at == {scalars.count(size - 1)}) {{ {name} = ({name} & {kept}) | {word}; }}"
@@ -287,7 +289,7 @@ def gathered_access(s: Store, count: int, size: Any) -> str:
         f"if (at >= {scalars.count(size)}) {{ return; }}",
         f"var whole = {' | '.join(f'({p})' for p in parts)};",
     ]
-    if not divides(each, size):
+    if not statically_divides(each, size):
         kept = f"(0xffffffffu << ({bits}u * u32({scalars.count(size)} - at)))"
         lines.append(f"if (at + {each} > {scalars.count(size)}) {{ whole |= {name} & {kept}; }}")
     return (
@@ -296,7 +298,7 @@ def gathered_access(s: Store, count: int, size: Any) -> str:
     )
 
 
-def statements(nest: Nest, block: Block) -> None:
+def statements(nest: LoopNest, block: WgslBlock) -> None:
     """What a thread does for one index."""
     for st in nest.body:
         if isinstance(st, Let):
@@ -309,7 +311,7 @@ def statements(nest: Nest, block: Block) -> None:
 
 def operand(name: str, e: Expr) -> str:
     """The function that computes an operand of a routine at an index."""
-    block = Block(loops_of(Kernel(e.shape, e.code, (), 0, 0)))
+    block = WgslBlock(loops_of(Kernel(e.shape, e.code, (), 0, 0)))
     for k in range(len(e.code)):
         block.compute(Let(k))
     lines = [*block.lines, f"return {block.names[len(e.code) - 1]};"]
@@ -339,8 +341,8 @@ def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:
     position `at`, or by the index."""
     of_rows = [s for s in kernel.stores if isinstance(kernel.code[s.value], RowSum)]
     nest = loops_of(replace(kernel, stores=tuple([s for s in kernel.stores if s not in of_rows])))
-    block = Block(nest, "at")
-    result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
+    block = WgslBlock(nest, "at")
+    result = next((k for k, i in enumerate(kernel.code) if isinstance(i, ExternResult)), 0)
     block.names[result] = block.let(scalars.text_of(scalars.wrapped(dtype), ["v"], block.let))
     statements(nest, block)
     if by_index:
@@ -360,7 +362,7 @@ def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:
 def _row_store(kernel: Kernel) -> str:
     """The function that stores the sum of a row of a product's left operand."""
     nest = loops_of(kernel)
-    block = Block(nest)
+    block = WgslBlock(nest)
     block.names = {s.value: "v" for s in kernel.stores}
     statements(nest, block)
     return f"fn store_row(i0: i32, i1: i32, v: Acc) {{\n{indented(block.lines)}}}\n"

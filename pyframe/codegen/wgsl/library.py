@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyframe.core.sizes import changes
+from pyframe.core.sizes import is_symbolic_size
 
 _CALL = re.compile(r"\bpf_\w+")
 
@@ -47,7 +47,7 @@ def functions() -> dict[str, str]:
 def specialise(file: str, constants: Mapping[str, Any], count: Callable[[Any], str]) -> str:
     """The file with the right-hand sides of its `const NAME = …;` lines replaced. A size that
     changes is no constant: `count` gives the text that reads it, which takes the name's place."""
-    sizes = {name: count(n) for name, n in constants.items() if changes(n)}
+    sizes = {name: count(n) for name, n in constants.items() if is_symbolic_size(n)}
 
     def replace(m: re.Match[str]) -> str:
         name = m.group(1)

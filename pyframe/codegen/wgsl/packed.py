@@ -10,10 +10,10 @@ from collections.abc import Collection
 
 from pyframe.codegen.wgsl import library, products, scalars
 from pyframe.codegen.wgsl.block import beside, epilogue, indented, operand
-from pyframe.codegen.wgsl.products import ANY_LENGTH, Variant
+from pyframe.codegen.wgsl.products import ASSUMED_SIZE, TileConfig
 from pyframe.core import dtypes as dt
-from pyframe.core.op import Grid, KernelCall, in_a_line
-from pyframe.core.sizes import changes, usual
+from pyframe.core.op import Grid, KernelSpec, grid_1d
+from pyframe.core.sizes import is_symbolic_size, tuning_hint
 from pyframe.core.view import is_contiguous
 from pyframe.graph.program import Expr, Kernel, Load
 
@@ -41,13 +41,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def _sizes(call: KernelCall) -> tuple[int, int, int, int]:
+def _sizes(call: KernelSpec) -> tuple[int, int, int, int]:
     """(1, m, n, k)."""
     _, m, k = call.operands[0]
     return 1, m, call.shape[2], k
 
 
-def variants(call: KernelCall) -> dict[str, Variant]:
+def variants(call: KernelSpec) -> dict[str, TileConfig]:
     """Those of the product; of ints there is one."""
     if call.dtypes[0] is dt.int8:
         return {}
@@ -55,7 +55,7 @@ def variants(call: KernelCall) -> dict[str, Variant]:
     return products.variants(call._replace(operands=((batch, m, k), (batch, k, n))))
 
 
-def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int], dict[int, str]]:
+def product(kernel: Kernel, call: KernelSpec) -> tuple[str, Grid, Collection[int], dict[int, str]]:
     """The text of a product, its workgroups, the bindings that it reads as vectors, and by binding
     what writes whole words."""
     assert kernel.routine is not None
@@ -94,11 +94,11 @@ def _word(e: Expr) -> str:
 
 
 def _ints(
-    kernel: Kernel, call: KernelCall, loads: str, groups: int
+    kernel: Kernel, call: KernelSpec, loads: str, groups: int
 ) -> tuple[str, Grid, Collection[int], dict[int, str]]:
     assert kernel.routine is not None
     (_, m, n, k), bits, symmetric = _sizes(call), call.attrs["bits"], call.attrs["symmetric"]
-    rows = usual(m, ANY_LENGTH)
+    rows = tuning_hint(m, ASSUMED_SIZE)
     if call.limits.alone:
         threads, lanes, rm, rn = 16, 1, min(rows, 4), 4
     elif rows <= 8:
@@ -159,7 +159,9 @@ def _ints(
     ]  # fmt: skip
     text += HEAD.format(threads=threads) + indented(lines) + "}\n"
     text = (
-        library.named(text, {"M": scalars.count(m)}) if changes(m) else f"const M = {m};\n" + text
+        library.named(text, {"M": scalars.count(m)})
+        if is_symbolic_size(m)
+        else f"const M = {m};\n" + text
     )
     tiles = across * -(-m // rm)
-    return text, in_a_line(-(-tiles // (threads // lanes))), (), {}
+    return text, grid_1d(-(-tiles // (threads // lanes))), (), {}

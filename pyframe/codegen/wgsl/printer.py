@@ -21,7 +21,7 @@ from pyframe.codegen.wgsl.block import (
     FLAT,
     MAIN,
     THREADS,
-    Block,
+    WgslBlock,
     epilogue,
     fours as fours_of,
     indented,
@@ -35,18 +35,28 @@ from pyframe.codegen.wgsl.block import (
 )
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.dtypes import PACKED
-from pyframe.core.limits import LEAST, Limits
-from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
-from pyframe.core.sizes import SymbolicSize, changes, divides, is_symbolic
+from pyframe.core.limits import WEBGPU_LIMITS, Limits
+from pyframe.core.op import REGISTRY, Grid, KernelSpec, grid_1d
+from pyframe.core.sizes import SymbolicSize, is_symbolic, is_symbolic_size, statically_divides
 from pyframe.core.view import is_contiguous
-from pyframe.graph.loops import Let, Nest, Write, axes_of, nest as loops_of
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, operands
+from pyframe.graph.loops import Let, LoopNest, Write, axes_of, nest as loops_of
+from pyframe.graph.program import (
+    Apply,
+    InBounds,
+    Kernel,
+    Load,
+    Reduce,
+    ScalarParam,
+    Store,
+    operands,
+)
 
 # Modules that print all the text of a kernel by hand: `product` gives its text, its workgroups, the
 # bindings that it reads as vectors, and by binding what writes whole words; `variants` what its
 # variants are, by name.
-PRINTED = {"product": "products", "packed": "packed"}
-FOURS = 1 << 17  # elements of a map: so many keep a GPU busy also where a thread has four
+KERNEL_GENERATORS = {"product": "products", "packed": "packed"}
+# Elements of a map: so many keep a GPU busy also where a thread has four
+VEC4_MIN_ELEMENTS = 1 << 17
 MAX_FOURS = 64  # instructions of such a map, of which each stands in the text four times
 
 
@@ -61,7 +71,7 @@ class Shader(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
+def generate(kernel: Kernel, limits: Limits = WEBGPU_LIMITS) -> Shader:
     """The shader of `kernel` for a device of these limits; equal kernels give equal text."""
     nest, scalars.printed.sizes = loops_of(kernel), {}
     if nest.size(0) == 0:
@@ -107,7 +117,7 @@ def label(kernel: Kernel) -> str:
     else:
         name = reductions[-1] if reductions else names[-1] if names else "copy"
         names = names[1:]
-    space = "x".join(["n" if changes(n) else str(n) for n in kernel.space])
+    space = "x".join(["n" if is_symbolic_size(n) else str(n) for n in kernel.space])
     return f"{name}[{space}]" + (f"+{len(names)}" if names else "")
 
 
@@ -140,7 +150,7 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int], whole: dict[in
     return "\n".join(lines) + "\n" + access
 
 
-def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
+def _fours(kernel: Kernel, nest: LoopNest, limits: Limits) -> set[int]:
     """The bindings of a map that a thread reads and writes four elements of at once, as vectors:
     those whose neighbours lie side by side, begin at such places and are used in no other way.
     None where some are neither that nor the same for all four, and of maps that are small, unless
@@ -151,7 +161,7 @@ def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
         return set()
     numbered = [i for i in kernel.code if isinstance(i, Apply) and i.index is not None]
     packed = any(s.dtype.packed > 1 for s in kernel.stores)
-    many = size >= FOURS and not limits.alone
+    many = size >= VEC4_MIN_ELEMENTS and not limits.alone
     rows = space[-1] % 4 == 0
     if not (packed or (rows and (many or any(_four_of(i) for i in numbered)))):
         return set()
@@ -164,7 +174,7 @@ def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
         if where is None:
             continue
         whole, v = False, where[-1]
-        if not isinstance(i, Valid) and len(where) == 1 and v.mask is None:
+        if not isinstance(i, InBounds) and len(where) == 1 and v.mask is None:
             if rows:
                 whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
             else:
@@ -174,7 +184,7 @@ def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
             if not packed and not plain:
                 return set()
             apart.add(i.binding)
-        elif isinstance(i, Valid):
+        elif isinstance(i, InBounds):
             if not packed:
                 return set()
         elif not whole or (isinstance(i, (Load, Store)) and i.dtype.storage == "c64"):
@@ -195,13 +205,13 @@ def _four_of(i: Apply) -> str:
     return name if meaning.op == "call" and name in library.functions() else ""
 
 
-def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
+def _map_of_fours(nest: LoopNest, fours: Collection[int]) -> tuple[str, Grid]:
     """The text of a map whose threads have four neighbours each, and its workgroups. Within a row
     their last indices are apart; else each has indices of its own."""
     size, axes = nest.size(0), frozenset(range(len(nest.space)))
     rows = nest.space[-1] % 4 == 0
     own = frozenset([len(nest.space) - 1]) if rows else axes
-    lanes = [Block(nest, f"at_{n}" if n else "at") for n in range(4)]
+    lanes = [WgslBlock(nest, f"at_{n}" if n else "at") for n in range(4)]
     first, *others = lanes
     for n, lane in enumerate(others, 1):
         lane.lines, lane.let = first.lines, first.let
@@ -238,7 +248,7 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
                     text = scalars.text_of(first.meaning(i), args, lane.let)
                     lane.names[st.value] = lane.let(text)
         elif alike.issuperset(operands(i)) and not (
-            isinstance(i, (Load, Valid)) and axes_of(i.index_map) & own
+            isinstance(i, (Load, InBounds)) and axes_of(i.index_map) & own
         ):
             alike.add(st.value)
             first.compute(st)
@@ -260,31 +270,31 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
         else:
             indices += [lane.renamed(line) for line in lane.indices(lane.flat)]
     lines = [*begin, *first.indices("at"), *indices, *first.lines]
-    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // (4 * THREADS)))
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", grid_1d(-(-size // (4 * THREADS)))
 
 
-def _map(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
+def _map(nest: LoopNest, fours: Collection[int]) -> tuple[str, Grid]:
     """The text of a kernel without reductions, a thread for each index, and its workgroups."""
     if fours:
         return _map_of_fours(nest, fours)
     size = nest.size(0)
-    block = Block(nest, "flat")
+    block = WgslBlock(nest, "flat")
     statements(nest, block)
     begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(size)}) {{ return; }}"]
     lines = [*begin, *block.indices("flat"), *block.lines]
-    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // THREADS))
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", grid_1d(-(-size // THREADS))
 
 
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
 
 
-def _call(kernel: Kernel, limits: Limits) -> KernelCall:
+def _call(kernel: Kernel, limits: Limits) -> KernelSpec:
     assert kernel.routine is not None
     name, attrs, operands, dtype = kernel.routine
     op = REGISTRY[name]
     shapes = tuple([e.shape for e in operands])
     results = (kernel.space,) if op.results is None else op.results(*shapes, *attrs)
-    return KernelCall(
+    return KernelSpec(
         kernel.space, shapes, dtype, tuple([e.dtype for e in operands]), results,
         dict(zip(op.attrs, attrs, strict=False)), limits,
     )  # fmt: skip
@@ -292,7 +302,7 @@ def _call(kernel: Kernel, limits: Limits) -> KernelCall:
 
 def _printing(kernel: str) -> Any:
     """The module that prints a kernel of PRINTED."""
-    return importlib.import_module(f"pyframe.codegen.wgsl.{PRINTED[kernel]}")
+    return importlib.import_module(f"pyframe.codegen.wgsl.{KERNEL_GENERATORS[kernel]}")
 
 
 def variants(kernel: Kernel, limits: Limits) -> dict[str, Any]:
@@ -324,7 +334,7 @@ def key(kernel: Kernel) -> str:
         code = [
             i._replace(binding=numbers.setdefault(i.binding, len(numbers)))
             if isinstance(i, Load)
-            else i._replace(word=0) if isinstance(i, Param)
+            else i._replace(word=0) if isinstance(i, ScalarParam)
             else i
             for i in e.code
         ]  # fmt: skip
@@ -351,7 +361,7 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, Collection[int]
     words: list[Store] = []
     if (sizes := constants.pop("NEIGHBOURS", None)) is not None:
         words = whole_words(kernel.stores, kernel.space)
-        words = [s for s in words if all(divides(s.dtype.packed, x) for x in sizes)]
+        words = [s for s in words if all(statically_divides(s.dtype.packed, x) for x in sizes)]
     each = max([s.dtype.packed for s in words], default=1)
     code = f"alias Acc = {dtype.compute};\n"
     for name, e in zip(op.inputs, operands, strict=True):
@@ -364,7 +374,7 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, Collection[int]
     if "fn element(" in text:
         text += _elements(each, scalars.count(size))
     if each > 1 and size is not None:
-        grid = in_a_line(-(-size // (THREADS * each)))
+        grid = grid_1d(-(-size // (THREADS * each)))
     size = math.prod(kernel.space)
     return code + text, grid, (), {s.binding: whole_access(s, size) for s in words}
 

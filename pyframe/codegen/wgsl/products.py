@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
 from pyframe.codegen.wgsl.block import (
-    Block,
+    WgslBlock,
     beside,
     epilogue,
     indented,
@@ -29,14 +29,20 @@ from pyframe.codegen.wgsl.block import (
     whole_words,
 )
 from pyframe.core.limits import Limits
-from pyframe.core.op import Grid, KernelCall, in_a_line
-from pyframe.core.sizes import alike, changes, divides, number, usual
+from pyframe.core.op import Grid, KernelSpec, grid_1d
+from pyframe.core.sizes import (
+    is_symbolic_size,
+    size_hint,
+    statically_divides,
+    statically_equal,
+    tuning_hint,
+)
 from pyframe.graph.loops import Let, nest as loops_of, position
-from pyframe.graph.program import Apply, Expr, Kernel, Load, RowSum, Store, Valid, index_map_of
+from pyframe.graph.program import Apply, Expr, InBounds, Kernel, Load, RowSum, Store, index_map_of
 from pyframe.graph.scalar import Scalar
 
 
-class Variant(NamedTuple):
+class TileConfig(NamedTuple):
     """A row of the table. TX x TY threads make RM x RN results each, and take BK of the shared dim
     at a time (0: none of it passes through workgroup memory). For "vectors" RM is how many rows
     there may be, and TX how many threads share a result. `rate`: the share of a device's peak that
@@ -80,64 +86,64 @@ class Variant(NamedTuple):
         return 4 * self.bk * (self.bm + self.bn)
 
 
-class Machine(NamedTuple):
+class GpuTarget(NamedTuple):
     """What is known of a kind of device: how many workgroups it runs at once, and its table."""
 
     units: int
-    variants: tuple[Variant, ...]
+    variants: tuple[TileConfig, ...]
 
 
 GPU = (
-    Variant("tiles", 16, 16, 8, 8, 16, 0.86),  # 128 x 128 in 16 KiB, which WebGPU promises
-    Variant("tiles", 16, 8, 8, 8, 16, 0.86),  # 64 x 128
-    Variant("tiles", 8, 8, 8, 8, 16, 0.85),  # 64 x 64
-    Variant("tiles", 8, 8, 4, 8, 16, 0.77),  # 32 x 64
-    Variant("tiles", 8, 8, 4, 4, 16, 0.66),  # 32 x 32
-    Variant("tiles", 16, 4, 4, 4, 16, 0.48),  # 16 x 64
-    Variant("tiles", 32, 2, 4, 4, 16, 0.39),  # 8 x 128
-    Variant("tiles", 64, 1, 4, 4, 8, 0.27),  # 4 x 256
-    Variant("vectors", 64, 4, 8, 1, 0, 1.0),
-    Variant("registers", 64, 1, 4, 4, 0, 0.2),  # batches of small matrices
+    TileConfig("tiles", 16, 16, 8, 8, 16, 0.86),  # 128 x 128 in 16 KiB, which WebGPU promises
+    TileConfig("tiles", 16, 8, 8, 8, 16, 0.86),  # 64 x 128
+    TileConfig("tiles", 8, 8, 8, 8, 16, 0.85),  # 64 x 64
+    TileConfig("tiles", 8, 8, 4, 8, 16, 0.77),  # 32 x 64
+    TileConfig("tiles", 8, 8, 4, 4, 16, 0.66),  # 32 x 32
+    TileConfig("tiles", 16, 4, 4, 4, 16, 0.48),  # 16 x 64
+    TileConfig("tiles", 32, 2, 4, 4, 16, 0.39),  # 8 x 128
+    TileConfig("tiles", 64, 1, 4, 4, 8, 0.27),  # 4 x 256
+    TileConfig("vectors", 64, 4, 8, 1, 0, 1.0),
+    TileConfig("registers", 64, 1, 4, 4, 0, 0.2),  # batches of small matrices
 )
 # Compilers of software adapters vectorize across invocations and have few registers; even so large
 # tiles win, as each element that is loaded costs more than several products.
 SOFTWARE = (
-    Variant("registers", 16, 1, 8, 8, 0, 1.0),
-    Variant("registers", 16, 1, 4, 8, 0, 0.73),
-    Variant("registers", 16, 1, 8, 4, 0, 0.73),
-    Variant("registers", 16, 1, 1, 8, 0, 0.26),
-    Variant("registers", 16, 1, 8, 1, 0, 0.26),
-    Variant("registers", 16, 1, 1, 1, 0, 0.1),
+    TileConfig("registers", 16, 1, 8, 8, 0, 1.0),
+    TileConfig("registers", 16, 1, 4, 8, 0, 0.73),
+    TileConfig("registers", 16, 1, 8, 4, 0, 0.73),
+    TileConfig("registers", 16, 1, 1, 8, 0, 0.26),
+    TileConfig("registers", 16, 1, 8, 1, 0, 0.26),
+    TileConfig("registers", 16, 1, 1, 1, 0, 0.1),
 )
 # By `Limits.kind`; a vendor's GPUs get a row of their own once they were measured.
-MACHINES = {"": Machine(64, GPU), "software": Machine(2, SOFTWARE)}
+MACHINES = {"": GpuTarget(64, GPU), "software": GpuTarget(2, SOFTWARE)}
 
-ANY_LENGTH = 64  # what sizes that change are at least taken for
-SHORT = 256  # of the shared dim: no part of it that another workgroup adds up is shorter
+ASSUMED_SIZE = 64  # what sizes that change are at least taken for
+MIN_PART_LENGTH = 256  # of the shared dim: no part of it that another workgroup adds up is shorter
 ANOTHER_KERNEL = 1 << 20  # products that a unit makes while one begins
 
 
-def machine(limits: Limits) -> Machine:
+def machine(limits: Limits) -> GpuTarget:
     """What is known of the kind of device."""
     return MACHINES.get(limits.kind, MACHINES[""])
 
 
-def variants(call: KernelCall) -> dict[str, Variant]:
+def variants(call: KernelSpec) -> dict[str, TileConfig]:
     """Those that a product may have, by name; the one that should be done first is first."""
     (batch, m, k), n = call.operands[0], call.shape[2]
     return {v.name: v for v in _ranked(m, n, k, batch, call.limits)}
 
 
-def chosen(m: int, n: int, k: int, batch: int, limits: Limits) -> Variant:
+def chosen(m: int, n: int, k: int, batch: int, limits: Limits) -> TileConfig:
     """The variant that should be done first."""
     return _ranked(m, n, k, batch, limits)[0]
 
 
-def _ranked(m: int, n: int, k: int, batch: int, limits: Limits) -> list[Variant]:
+def _ranked(m: int, n: int, k: int, batch: int, limits: Limits) -> list[TileConfig]:
     units, _ = machine(limits)
-    m, n, k, batch = [usual(x, ANY_LENGTH) for x in (m, n, k, batch)]
+    m, n, k, batch = [tuning_hint(x, ASSUMED_SIZE) for x in (m, n, k, batch)]
 
-    def cost(v: Variant) -> float:
+    def cost(v: TileConfig) -> float:
         if v.form == "vectors":
             return -1.0 if min(m, n) <= v.rm and min(max(m, n), k) >= 64 else math.inf
         return _rounds(v, m, n, batch, units)
@@ -149,18 +155,18 @@ def parts(m: int, n: int, k: int, batch: int, limits: Limits) -> int:
     """Into how many parts to cut the shared dim so that all units of a device have work: more than
     one where this takes less than half the time, the kernel that adds them up included."""
     units, _ = machine(limits)
-    m, n, k, batch = [usual(x, ANY_LENGTH) for x in (m, n, k, batch)]
+    m, n, k, batch = [tuning_hint(x, ASSUMED_SIZE) for x in (m, n, k, batch)]
     if chosen(m, n, k, batch, limits).form != "tiles" or not m * n * batch:
         return 1
 
-    def cost(v: Variant, count: int) -> float:
+    def cost(v: TileConfig, count: int) -> float:
         again = ANOTHER_KERNEL + batch * m * n * count if count > 1 else 0
         return _rounds(v, m, n, batch * count, units) * -(-k // count) + again
 
     found = []
     for v in _fitting(limits):
         if v.form == "tiles":
-            most = min(units // (batch * -(-m // v.bm) * -(-n // v.bn)), k // SHORT)
+            most = min(units // (batch * -(-m // v.bm) * -(-n // v.bn)), k // MIN_PART_LENGTH)
             found += [(cost(v, count), count) for count in {1, max(most, 1)}]
     most = min(found)[1]
     if min(found)[0] * 2 > min(c for c, count in found if count == 1):
@@ -168,7 +174,7 @@ def parts(m: int, n: int, k: int, batch: int, limits: Limits) -> int:
     return next((p for p in range(most, 2 * most) if not k % (16 * p)), most)
 
 
-def _fitting(limits: Limits) -> list[Variant]:
+def _fitting(limits: Limits) -> list[TileConfig]:
     """The variants that a device takes."""
     return [
         v for v in machine(limits).variants
@@ -176,7 +182,7 @@ def _fitting(limits: Limits) -> list[Variant]:
     ]  # fmt: skip
 
 
-def _rounds(v: Variant, m: int, n: int, batch: int, units: int) -> float:
+def _rounds(v: TileConfig, m: int, n: int, batch: int, units: int) -> float:
     """The time that a product takes for each step of the shared dim: rounds over all units, each
     as long as its tile takes."""
     tiles, each = batch * -(-m // v.bm) * -(-n // v.bn), v.bm * v.bn
@@ -199,7 +205,7 @@ class Operand(NamedTuple):
         return self.along == (2 if self.name == "a" else 1)
 
 
-def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int], dict[int, str]]:
+def product(kernel: Kernel, call: KernelSpec) -> tuple[str, Grid, Collection[int], dict[int, str]]:
     """The text of a product with its loads and its epilogue, its workgroups, the bindings that it
     reads as vectors, and by binding what writes whole words."""
     assert kernel.routine is not None
@@ -211,7 +217,7 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int
 
 
 def printed(
-    kernel: Kernel, call: KernelCall, v: Variant, sizes: tuple[int, int, int, int],
+    kernel: Kernel, call: KernelSpec, v: TileConfig, sizes: tuple[int, int, int, int],
     layouts: list[tuple[Operand, Expr]], loads: str = "", half: bool = False,
 ) -> tuple[str, Grid, Collection[int], dict[int, str]]:  # fmt: skip
     """The same of operands that lie so; `loads` are functions that load what has no expression,
@@ -224,7 +230,9 @@ def printed(
     p.each = max([s.dtype.packed for s in words], default=1)
     text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n" + loads
     named = {"BATCH": batch, "M": m, "N": n, "K": k}
-    text += "".join(f"const {name} = {n};\n" for name, n in named.items() if not changes(n))
+    text += "".join(
+        f"const {name} = {n};\n" for name, n in named.items() if not is_symbolic_size(n)
+    )
     fours = set()
     exprs_of = [layouts[0][1]], [e for _, e in layouts[1:]]
     for o, exprs in zip((a, b), exprs_of, strict=True):
@@ -234,10 +242,12 @@ def printed(
     text += epilogue(kernel, call.dtype, by_index=True) + p.globals()
     text += HEAD.format(threads=v.threads, place=p.tile) + indented(p.body()) + "}\n"
     text = library.named(text, p.rounded)
-    text = library.named(text, {x: scalars.count(n) for x, n in named.items() if changes(n)})
+    text = library.named(
+        text, {x: scalars.count(n) for x, n in named.items() if is_symbolic_size(n)}
+    )
     size = batch * m * n
     whole = {s.binding: whole_access(s, size) for s in words}
-    return text, in_a_line(p.groups(batch)), fours, whole
+    return text, grid_1d(p.groups(batch)), fours, whole
 
 
 HEAD = """@compute @workgroup_size({threads})
@@ -255,13 +265,15 @@ class _Product:
     """Prints a product as its variant says."""
 
     def __init__(
-        self, v: Variant, m: int, n: int, k: int, half: bool, a: Operand, b: Operand
+        self, v: TileConfig, m: int, n: int, k: int, half: bool, a: Operand, b: Operand
     ) -> None:
         self.v, self.m, self.n, self.k, self.a, self.b = v, m, n, k, a, b
         self.half = half and v.form == "tiles"  # float16 in workgroup memory
         step = {"tiles": v.bk, "vectors": 4, "registers": 1}[v.form]
-        self.tail = not divides(step, k)  # whether loads may pass the end of the shared dim
-        few = usual(m, ANY_LENGTH) <= usual(n, ANY_LENGTH)
+        self.tail = not statically_divides(
+            step, k
+        )  # whether loads may pass the end of the shared dim
+        few = tuning_hint(m, ASSUMED_SIZE) <= tuning_hint(n, ASSUMED_SIZE)
         self.few, self.long, self.count = (a, b, m) if few else (b, a, n)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
         self.row_sums = False  # whether those of the left operand are stored too
@@ -274,9 +286,11 @@ class _Product:
     def of_words(self, kernel: Kernel, batch: int) -> list[Store]:
         """The stores whose words are of one thread each."""
         of_b = self.v.form == "vectors" and self.few is self.b
-        if not of_b and (alike(self.n, 1) or (self.v.form == "registers" and self.v.rn < 4)):
+        if not of_b and (
+            statically_equal(self.n, 1) or (self.v.form == "registers" and self.v.rn < 4)
+        ):
             return []
-        line = alike(batch, 1) and (of_b or alike(self.m, 1))
+        line = statically_equal(batch, 1) and (of_b or statically_equal(self.m, 1))
         found = whole_words(kernel.stores, kernel.space, line)
         return [s for s in found if not isinstance(kernel.code[s.value], RowSum)]
 
@@ -297,10 +311,10 @@ class _Product:
     def shared(self) -> tuple[int, int, int]:
         """Of "vectors": how many threads share a result, how many rows of the long operand, or
         columns, each walks together, and how many threads lie side by side along these."""
-        v, sides = self.v, [usual(n, ANY_LENGTH) for n in (self.m, self.n)]
+        v, sides = self.v, [tuning_hint(n, ASSUMED_SIZE) for n in (self.m, self.n)]
         rows, length = sorted(sides)
         if self.long.along_k:
-            lanes = v.tx if usual(self.k, ANY_LENGTH) >= 4 * v.tx else 16
+            lanes = v.tx if tuning_hint(self.k, ASSUMED_SIZE) >= 4 * v.tx else 16
             return lanes, 2 if rows <= v.rm // 2 else 1, v.threads // lanes
         wide = 16 if length >= 4096 else 4
         return v.threads // wide, 4, wide
@@ -337,7 +351,7 @@ class _Product:
         """How many workgroups there are along both sides, workgroup memory, and what loads."""
         text, (rows, columns) = "", self.per
         for name, size, n, per in (("DOWN", "M", self.m, rows), ("ACROSS", "N", self.n, columns)):
-            if changes(n):
+            if is_symbolic_size(n):
                 self.rounded[name] = f"(({size} + {per - 1}) / {per})"
             else:
                 text += f"const {name} = ({size} + {per - 1}) / {per};\n"
@@ -440,7 +454,7 @@ class _Product:
         lines = [*self.origin(), *self.accumulators()]
         lines += ["for (var k = 0; k < K / 4 * 4; k += 4) {"]
         lines += [*["  " + x for x in self.steps()], "}"]
-        if not divides(4, self.k):
+        if not statically_divides(4, self.k):
             lines.append("for (var k = K / 4 * 4; k < K; k++) {")
             lines += [*["  " + x for x in self.steps(True)], "}"]
         each = max(v.rn // 4, 1)
@@ -665,8 +679,8 @@ class _Product:
                 *["      " + p for p in puts],
                 "    }",
             ]
-        inside = ["(m < M)"] * (not divides(v.bm, self.m))
-        inside += ["(n < N)"] * (not divides(v.bn, self.n))
+        inside = ["(m < M)"] * (not statically_divides(v.bm, self.m))
+        inside += ["(n < N)"] * (not statically_divides(v.bn, self.n))
         store = f"store(batch, m, n, {stage}[i / 4][i % 4]);"
         begin, end = self.by_thread("i", rows * v.bn)
         return [
@@ -691,12 +705,12 @@ def _load_of(e: Expr) -> Load:
 
     def elements(i: Load) -> Any:
         v = i.index_map[-1]
-        return number(math.prod(n for n, s in zip(v.shape, v.strides, strict=True) if s))
+        return size_hint(math.prod(n for n, s in zip(v.shape, v.strides, strict=True) if s))
 
     return max([i for i in e.code if isinstance(i, Load)], key=elements)
 
 
-def loaded_as(kernel: Kernel, v: Variant, exprs: Sequence[Expr]) -> list[tuple[Operand, Expr]]:
+def loaded_as(kernel: Kernel, v: TileConfig, exprs: Sequence[Expr]) -> list[tuple[Operand, Expr]]:
     """How operands of a product lie in memory. A buffer is bound as vectors only if all that read
     it can take them."""
     found = [_layout("b" if i else "a", e) for i, e in enumerate(exprs)]
@@ -732,7 +746,7 @@ def _layout(name: str, e: Expr) -> Operand:
     terms = _summands(at)
 
     def step(d: int) -> Any:
-        steps = [number(_factor(x)) for x in terms if d in scalars.axes_of(x)]
+        steps = [size_hint(_factor(x)) for x in terms if d in scalars.axes_of(x)]
         return min(steps, default=1 << 40)
 
     along = 1 if step(1) < step(2) else 2
@@ -742,9 +756,9 @@ def _layout(name: str, e: Expr) -> Operand:
         len(loads) == len(plain) == 1
         and valid is None
         and main.dtype.compute in VECTORS
-        and not any(isinstance(i, (Valid, Apply)) and index_map_of(i) for i in e.code)
-        and divides(4, e.shape[along])
-        and all(_stays(x, along) and divides(4, _factor(x)) for x in others)
+        and not any(isinstance(i, (InBounds, Apply)) and index_map_of(i) for i in e.code)
+        and statically_divides(4, e.shape[along])
+        and all(_stays(x, along) and statically_divides(4, _factor(x)) for x in others)
     )  # fmt: skip
     return Operand(name, along, four)
 
@@ -756,7 +770,7 @@ def _summands(x: Scalar) -> list[Scalar]:
 
 def _goes_on(x: Scalar, along: int) -> bool:
     """Whether it grows by one within each four indices along an axis from a multiple of 4 on."""
-    if x.op == "rem" and x.args[1].op == "const" and divides(4, x.args[1].value):
+    if x.op == "rem" and x.args[1].op == "const" and statically_divides(4, x.args[1].value):
         return _goes_on(x.args[0], along)
     return x.op == "index" and x.value == along
 
@@ -767,7 +781,7 @@ def _stays(x: Scalar, along: int) -> bool:
         return True
     if x.op not in ("mul", "div", "rem") or x.args[1].op != "const":
         return False
-    whole = x.op == "div" and divides(4, x.args[1].value) and _goes_on(x.args[0], along)
+    whole = x.op == "div" and statically_divides(4, x.args[1].value) and _goes_on(x.args[0], along)
     return whole or _stays(x.args[0], along)
 
 
@@ -783,7 +797,7 @@ def _load4(name: str, e: Expr) -> str:
     its buffer, and computes of each what the operand is."""
     nest = loops_of(Kernel(e.shape, e.code, (), 0, 0))
     main, kind = _load_of(e), e.dtype.compute
-    block, each = Block(nest), Block(nest)
+    block, each = WgslBlock(nest), WgslBlock(nest)
     at = block.position(main.index_map)[0]
     block.lines.append(f"let w = b{main.binding}[({at}) / 4];")
     four = ", ".join(loaded_four("w", main.dtype))

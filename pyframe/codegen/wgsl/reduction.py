@@ -19,7 +19,7 @@ from pyframe.codegen.wgsl.block import (
     MAIN,
     SUBGROUPS,
     THREADS,
-    Block,
+    WgslBlock,
     gathered_access,
     in_order,
     indented,
@@ -28,9 +28,9 @@ from pyframe.codegen.wgsl.block import (
     whole_words,
 )
 from pyframe.core.limits import Limits
-from pyframe.core.op import Grid, in_a_line
-from pyframe.core.sizes import alike, changes, number, usual
-from pyframe.graph.loops import Let, Loop, Nest, Write
+from pyframe.core.op import Grid, grid_1d
+from pyframe.core.sizes import is_symbolic_size, size_hint, statically_equal, tuning_hint
+from pyframe.graph.loops import Let, Loop, LoopNest, Write
 from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar, meaning_of
 
@@ -40,18 +40,21 @@ FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all
 FEW_ELEMENTS = 1 << 10  # unless these are few: barriers take a driver long to compile
 COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
 ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
-AT_ONCE = 4  # elements of a short row that a thread has: so many loads are under way
+LOADS_IN_FLIGHT = 4  # elements of a short row that a thread has: so many loads are under way
 LEAST_WIDTH = 32  # threads that share a short row
-HELD, WORK = 16, 256  # elements that a thread holds at once, and instructions for them
-MORE = 32  # instructions that a text may grow by so that threads have neighbours
+MAX_REGISTER_ELEMENTS, WORK = (
+    16,
+    256,
+)  # elements that a thread holds at once, and instructions for them
+NEIGHBOUR_INSTRUCTIONS = 32  # instructions that a text may grow by so that threads have neighbours
 GROUP = "i32(group.x + group.y * groups.x)"
-SUMMED = 32  # numbers that one thread adds one after the other
+COMPENSATION_INTERVAL = 32  # numbers that one thread adds one after the other
 # Of a loop: Mesa's software driver stops a thread, and tells nobody, after 65535 of all its loops,
 # of which up to LOOPS have so many rounds, and more of them fewer.
-ROUNDS, LOOPS = 1 << 13, 7
+MAX_LOOP_TRIPS, LOOPS = 1 << 13, 7
 
 
-class Sharing(NamedTuple):
+class ReductionTiling(NamedTuple):
     """Who reduces what: `width` threads of a workgroup have a result together (1: each has one of
     its own). `neighbours`: the results lie side by side in memory, rather than what is reduced, and
     so do the threads that begin with them. `each`: a thread's elements, where it holds them all at
@@ -72,12 +75,12 @@ class Sharing(NamedTuple):
         return self.results if self.neighbours else 1
 
 
-def sharing(nest: Nest, limits: Limits) -> Sharing:
+def sharing(nest: LoopNest, limits: Limits) -> ReductionTiling:
     """One thread has a result where little is reduced, less if the elements are stored too, where
     results are many and lie side by side, or where threads do best alone. Else a workgroup's
     threads share one or some."""
-    results, n = number(nest.size(0)), usual(nest.size(1), ANY_LENGTH)
-    last = max((d for d, m in enumerate(nest.space) if changes(m) or m != 1), default=0)
+    results, n = size_hint(nest.size(0)), tuning_hint(nest.size(1), ANY_LENGTH)
+    last = max((d for d, m in enumerate(nest.space) if is_symbolic_size(m) or m != 1), default=0)
     neighbours = last in nest.levels[0]
     twice = len(nest.levels) > 2  # results are reduced to scalars: one workgroup does it all
     if not twice:
@@ -85,30 +88,30 @@ def sharing(nest: Nest, limits: Limits) -> Sharing:
         only_read = n <= ONE_THREAD and not any(nest.level_of(s) for s in nest.stores)
         many = (neighbours and results >= MANY_RESULTS) or (limits.alone and results >= FEW_RESULTS)
         if little or only_read or many:
-            return Sharing(1, False, _held(nest, 1))
+            return ReductionTiling(1, False, _held(nest, 1))
     total = math.prod(nest.space)
-    if limits.alone and not changes(total) and total <= FEW_ELEMENTS:
-        return Sharing(1, False, 0 if twice else _held(nest, 1))
+    if limits.alone and not is_symbolic_size(total) and total <= FEW_ELEMENTS:
+        return ReductionTiling(1, False, 0 if twice else _held(nest, 1))
     if twice:
-        return Sharing(THREADS, neighbours)
+        return ReductionTiling(THREADS, neighbours)
     if neighbours:
-        return Sharing(THREADS // COLUMNS, True)
-    width = min(THREADS, max(1 << (-(-n // AT_ONCE) - 1).bit_length(), LEAST_WIDTH))
+        return ReductionTiling(THREADS // COLUMNS, True)
+    width = min(THREADS, max(1 << (-(-n // LOADS_IN_FLIGHT) - 1).bit_length(), LEAST_WIDTH))
     each = _held(nest, width)
     if not each and n > LEAST_WIDTH:
         width = min(THREADS, 1 << (n - 1).bit_length())
-    return Sharing(width, False, each)
+    return ReductionTiling(width, False, each)
 
 
-def _held(nest: Nest, width: int) -> int:
+def _held(nest: LoopNest, width: int) -> int:
     """How many elements a thread holds at once; 0 where they are too many, or too much text."""
-    if changes(nest.size(1)):
+    if is_symbolic_size(nest.size(1)):
         return 0
     each = -(-nest.size(1) // width)
-    return each if each <= HELD and each * _work(nest) <= WORK else 0
+    return each if each <= MAX_REGISTER_ELEMENTS and each * _work(nest) <= WORK else 0
 
 
-def _work(nest: Nest) -> int:
+def _work(nest: LoopNest) -> int:
     """Instructions for each element."""
     return sum(level == 1 for level in nest.at)
 
@@ -122,7 +125,7 @@ class _Reductions:
     """Prints a kernel with reductions. The walk over level 1 is shared by the threads that have
     a result together, deeper ones are done by each thread alone."""
 
-    def __init__(self, nest: Nest, how: Sharing, limits: Limits) -> None:
+    def __init__(self, nest: LoopNest, how: ReductionTiling, limits: Limits) -> None:
         self.nest, self.width, self.stride = nest, how.width, how.stride
         self.how, self.run = how, 1  # `run`: neighbouring elements that a thread has
         self.whole: dict[int, str] = {}  # the functions that write whole words of a binding
@@ -133,17 +136,19 @@ class _Reductions:
         self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
         self.globals: dict[str, str] = {}
         self.count = 0
-        self.held: list[Block] = []  # of each element that a thread holds: what is known of it
+        self.held: list[WgslBlock] = []  # of each element that a thread holds: what is known of it
         self.within = ""  # the condition under which that is an element
-        self.rounds = ROUNDS * LOOPS // max(_loops(nest.body), LOOPS)
+        self.rounds = MAX_LOOP_TRIPS * LOOPS // max(_loops(nest.body), LOOPS)
         self.of_words(limits)
 
     def of_words(self, limits: Limits) -> None:
         """Find out which words are written whole: those of elements by threads that have
         neighbours, those of results by one thread for all whose results they are."""
         nest, how = self.nest, self.how
-        single, bindings = alike(nest.size(0), 1), [s.binding for s in nest.stores]
-        last = max((d for d, n in enumerate(nest.space) if changes(n) or n != 1), default=0)
+        single, bindings = statically_equal(nest.size(0), 1), [s.binding for s in nest.stores]
+        last = max(
+            (d for d, n in enumerate(nest.space) if is_symbolic_size(n) or n != 1), default=0
+        )
         line = single and len(nest.levels) == 2 and sorted(nest.levels[1]) == nest.levels[1]
         words = [
             s for s in whole_words(nest.stores, nest.space, line)
@@ -154,7 +159,7 @@ class _Reductions:
             run = max(s.dtype.packed for s in shared)
             each = run * -(-nest.size(1) // (run * how.width)) if how.each else 0
             more = (each - how.each) * _work(nest)
-            if each * _work(nest) <= WORK and more <= MORE and self.times(1) == 1:
+            if each * _work(nest) <= WORK and more <= NEIGHBOUR_INSTRUCTIONS and self.times(1) == 1:
                 self.run, self.how = run, how._replace(each=each)
             else:
                 words = [s for s in words if s not in shared]
@@ -171,7 +176,7 @@ class _Reductions:
                 self.whole[b] = gathered_access(s, how.results, nest.size(0))
                 self.gathered[b] = per
 
-    def statements(self, block: Block, body: Sequence[Let | Loop | Write]) -> None:
+    def statements(self, block: WgslBlock, body: Sequence[Let | Loop | Write]) -> None:
         for st in body:
             if isinstance(st, Let):
                 if st.value not in block.names:
@@ -193,7 +198,7 @@ class _Reductions:
             conditions.append("(lane == 0)")
         return f"if ({' & '.join(conditions)}) {{ {text} }}" if conditions else text
 
-    def at_once(self, block: Block, loop: Loop) -> None:
+    def at_once(self, block: WgslBlock, loop: Loop) -> None:
         """What `loop` does, for all the elements of a thread one after the other in the text: what
         an earlier walk has computed of them is still there."""
         size, width, run = self.nest.size(1), self.width, self.run
@@ -204,7 +209,7 @@ class _Reductions:
         accs = self.accumulators(block, loop.reduces)
         if not self.held:
             for n in range(self.how.each):
-                inner = Block(self.nest, parent=block)
+                inner = WgslBlock(self.nest, parent=block)
                 inner.let = scalars.naming(inner.lines, f"{inner.tag}{n}_")
                 place = at[n] if inside[n] else f"min({at[n]}, {size - 1})"
                 block.lines.append(f"let r1_{n} = {place};")
@@ -229,7 +234,7 @@ class _Reductions:
         self.within = ""
         self.finish(block, accs, self.width > 1)
 
-    def accumulators(self, block: Block, reduces: Sequence[int]) -> dict[int, str]:
+    def accumulators(self, block: WgslBlock, reduces: Sequence[int]) -> dict[int, str]:
         """The names of what each reduction has so far."""
         names = {}
         for k in reduces:
@@ -238,24 +243,24 @@ class _Reductions:
             block.lines.append(f"var {names[k]} = {self.start(k)};")
         return names
 
-    def lifted(self, block: Block, k: int, at: str) -> str:
+    def lifted(self, block: WgslBlock, k: int, at: str) -> str:
         """What reduction `k` combines of one element, the one at `at`."""
         how, kind = self.combine(k)
         value = block.names[self.nest.code[k].arg]
         return f"Arg_{kind}({value}, {at})" if how.arg else value
 
-    def finish(self, block: Block, accs: dict[int, str], shared: bool) -> None:
+    def finish(self, block: WgslBlock, accs: dict[int, str], shared: bool) -> None:
         """Name the results, once the threads that share one have put theirs together."""
         if shared and accs:
             self.gather(block, accs)
         for k, name in accs.items():
             block.names[k] = block.let(self.result(k, name))
 
-    def loop(self, block: Block, loop: Loop) -> None:
+    def loop(self, block: WgslBlock, loop: Loop) -> None:
         """Walk the axes of a level once, for the reductions and the statements of `loop`."""
         level = loop.level
         size = self.nest.size(level)
-        inner = Block(self.nest, parent=block)
+        inner = WgslBlock(self.nest, parent=block)
         r = f"r{level}"
         self.statements(inner, loop.body)
         names = self.accumulators(block, loop.reduces)
@@ -268,8 +273,8 @@ class _Reductions:
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
         sums = {name: self.start(k) for k, name in names.items() if self.sums_floats(k)}
-        terms = usual(-(-size // step), SUMMED + 1)
-        carry, total = self.carry(block, sums, terms, min(times, SUMMED))
+        terms = tuning_hint(-(-size // step), COMPENSATION_INTERVAL + 1)
+        carry, total = self.carry(block, sums, terms, min(times, COMPENSATION_INTERVAL))
         end = scalars.count(size)
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if run > 1:
@@ -286,20 +291,20 @@ class _Reductions:
                 block.lines.append(f"  if ({s} + {k * step} < {end}) {{")
                 block.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
                 block.lines.append("  }")
-                if (k + 1) % SUMMED == 0 or k + 1 == times:
+                if (k + 1) % COMPENSATION_INTERVAL == 0 or k + 1 == times:
                     block.lines += ["  " + x for x in carry]
         block.lines += ["}", *total]
         self.finish(block, names, shared)
 
     def carry(
-        self, block: Block, sums: dict[str, str], terms: int, each: int
+        self, block: WgslBlock, sums: dict[str, str], terms: int, each: int
     ) -> tuple[list[str], list[str]]:
         """What follows `each` terms of the loop that makes `sums` (and the zeros of their types),
         and what follows the loop: a thread adds SUMMED numbers, then SUMMED such sums, and so on,
         so that errors stay small."""
-        if not sums or terms <= SUMMED:
+        if not sums or terms <= COMPENSATION_INTERVAL:
             return [], []
-        depth = range(1, math.ceil(math.log(terms, SUMMED)))
+        depth = range(1, math.ceil(math.log(terms, COMPENSATION_INTERVAL)))
         kept = [[*sums], *[[f"{name}_{k}" for name in sums] for k in depth]]
         counter = f"n{self.count}"
         for k in depth:
@@ -307,7 +312,7 @@ class _Reductions:
         block.lines.append(f"var {counter} = 0;")
         after = [f"{counter} += 1;"]
         for k in depth:
-            after.append(f"if (({counter} & {SUMMED**k // each - 1}) == 0) {{")
+            after.append(f"if (({counter} & {COMPENSATION_INTERVAL**k // each - 1}) == 0) {{")
             pairs = zip(kept[k - 1], kept[k], sums.values(), strict=True)
             after += [f"{to} += {name}; {name} = {zero};" for name, to, zero in pairs]
         after.append("}" * len(depth))
@@ -369,7 +374,7 @@ class _Reductions:
             lines.append(f"if (i32(t) < {n // per}) {{ put{b}({per} * i32(t), {GROUP} * {n}); }}")
         return lines
 
-    def gather(self, block: Block, accs: dict[int, str]) -> None:
+    def gather(self, block: WgslBlock, accs: dict[int, str]) -> None:
         """Combine what the threads of a result have, of all reductions at once, and give it to all
         of them."""
         parts = []  # of each: the accumulator, workgroup memory, and what combines two of its kind
@@ -428,13 +433,13 @@ def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
     return wins(a, b) | (~wins(b, a) & (j < i))
 
 
-def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid, dict[int, str]]:
+def reduction_kernel(nest: LoopNest, limits: Limits) -> tuple[str, Grid, dict[int, str]]:
     """The text of a kernel that reduces, its workgroups, and the functions that write whole words,
     by the binding."""
     results = nest.size(0)
     made = _Reductions(nest, sharing(nest, limits), limits)
     how = made.how
-    block = Block(nest)
+    block = WgslBlock(nest)
     made.statements(block, nest.body)
     if how.width == 1 and not made.gathered:
         begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(results)}) {{ return; }}"]
@@ -446,10 +451,10 @@ def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid, dict[int, s
     code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
     body = indented([*begin, *block.indices("flat"), *block.lines])
     code += main.format(n=THREADS, width=how.width) + body + "}\n"
-    return code, in_a_line(groups), made.whole
+    return code, grid_1d(groups), made.whole
 
 
-def _shared_by_threads(how: Sharing, results: int, gathered: bool) -> list[str]:
+def _shared_by_threads(how: ReductionTiling, results: int, gathered: bool) -> list[str]:
     """Which result a thread works on (`flat`), as which of the threads that do (`lane`), and which
     of the workgroup's results that is (`mine`), if they are gathered."""
     if how.results == 1:

@@ -16,7 +16,7 @@ from typing import Any
 from pyframe.codegen.wgsl import library
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import Op
-from pyframe.core.sizes import SymbolicSize, changes
+from pyframe.core.sizes import SymbolicSize, is_symbolic_size
 from pyframe.graph import scalar as s
 from pyframe.graph.scalar import FUNCTIONS, Scalar, inlined, nodes_of
 
@@ -82,7 +82,7 @@ _WRAPPED: dict[str, Callable[[Scalar], Scalar]] = {
     "bfloat16": lambda x: s.narrow(x, "bfloat16"),
 }
 
-SMALL = 6  # parts of a definition that is printed where it is called
+INLINE_MAX_PARTS = 6  # parts of a definition that is printed where it is called
 
 
 @functools.lru_cache(4096)
@@ -103,19 +103,19 @@ def _wrapped(x: Scalar, dtype: DType) -> Scalar:
     return _WRAPPED[dtype.name](x) if dtype.name in _WRAPPED else x
 
 
-class Printed(threading.local):
+class SizeUniforms(threading.local):
     """The sizes that the kernel which a thread prints reads, and their numbers."""
 
     def __init__(self) -> None:
         self.sizes: dict[SymbolicSize, int] = {}
 
 
-printed = Printed()
+printed = SizeUniforms()
 
 
 def literal(value: Any, type: str) -> str:
     """A number as WGSL writes it; a size that changes is the result of a function, see `reads`."""
-    if changes(value):
+    if is_symbolic_size(value):
         text = f"size{printed.sizes.setdefault(value, len(printed.sizes))}()"
         return text if type in ("i32", "index") else f"{type}({text})"
     if type == "bool":
@@ -241,7 +241,7 @@ class _Printer:
         if form is not None:
             return form.format(*texts), NAME
         body = None if name in library.functions() else inlined(x)
-        if body is None or len([*nodes_of(body)]) > SMALL:
+        if body is None or len([*nodes_of(body)]) > INLINE_MAX_PARTS:
             return f"{name}({', '.join(texts)})", NAME
         uses = _uses(body)
         named = [

@@ -16,7 +16,7 @@ from pyframe.codegen.wgsl.printer import Shader, generate
 from pyframe.core.limits import Limits
 from pyframe.graph.program import Kernel
 
-MOST = 32  # numbers that a text reads
+MAX_SHARED_NUMBERS = 32  # numbers that a text reads
 
 _FIXED = re.compile(r"^(?:@|(?:alias|const|enable|fn|var)\b).*|^.*array<.*", re.M)
 _CONSTANT = re.compile(r"^const (\w+) = (\d+);\n", re.M)
@@ -29,7 +29,7 @@ _PARTS = re.compile(
 )
 
 
-def shared(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
+def dedupe_shaders(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
     """The shaders of a Program's kernels."""
     out = [generate(k, limits) for k in kernels]
     named: dict[tuple[str, ...], list[int]] = {}  # which may be alike: most of them are not
@@ -45,7 +45,7 @@ def shared(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
     for (marked, params), some in alike.items():
         columns = [*zip(*[numbers[i] for i in some], strict=True)]
         read = {c: n for n, c in enumerate({c: None for c in columns if len(set(c)) > 1})}
-        if 0 < len(read) <= MOST:
+        if 0 < len(read) <= MAX_SHARED_NUMBERS:
             texts = [f"size{read[c]}()" if c in read else str(c[0]) for c in columns]
             bindings = kernels[some[0]].bindings
             code = _with_room(_filled(marked, texts), bindings, params, len(read))
@@ -54,7 +54,7 @@ def shared(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
     return out
 
 
-def alone(kernel: Kernel, limits: Limits, sizes: tuple[Any, ...]) -> Shader:
+def standalone_shader(kernel: Kernel, limits: Limits, sizes: tuple[Any, ...]) -> Shader:
     """A kernel's shader by itself, with room among its parameters for what another one reads."""
     out = generate(kernel, limits)
     if not sizes:

@@ -13,7 +13,7 @@ from pyframe.core.modes import mode
 from pyframe.ops import METHODS
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.math.elementwise import softplus as _softplus
 from pyframe.ops.math.pointwise import hardshrink as hardshrink, prelu as prelu
@@ -315,5 +315,5 @@ else:
     relu_, threshold_, hardtanh_ = (_overwriting(fn) for fn in (relu, threshold, hardtanh))
     leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
     elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
-lie(globals(), rows="softmax softmin log_softmax")
+declare_layout(globals(), rows="softmax softmin log_softmax")
 autocast(globals(), gpu_float32="softmax log_softmax softmin softplus gumbel_softmax")

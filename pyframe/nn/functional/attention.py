@@ -75,7 +75,7 @@ def scaled_dot_product_attention(
             )
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1] or 1)
-    if query.device.always_lazy and not query.device.backend.limits.alone:
+    if query.device.is_lazy and not query.device.backend.limits.alone:
         from pyframe.ops.linalg.attention import attention  # few pages need its kernels
 
         out = attention(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, runs_kernel, values_known
+from pyframe.core.dispatch import apply, can_read_value, runs_kernel
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.nn.functional.loss import checked_reduction, reduced
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
@@ -65,7 +65,7 @@ def ctc_loss(
         )
     labels = _ctc_labels(targets if batched else targets.reshape(1, -1), s_len, blank)
     bad = el.logical_or(el.lt(labels, 0), el.ge(labels, classes))
-    check.refuse(bad, f"ctc_loss: a target is out of range 0 to {classes - 1}")
+    check.assert_not(bad, f"ctc_loss: a target is out of range 0 to {classes - 1}")
     loss = apply(ctc_op, (lp, labels), (tuple(t_len.tolist()), tuple(s_len.tolist()), blank))
     never = el.ge(loss, -0.5 * NEVER)
     loss = el.where(never, 0.0 if zero_infinity else math.inf, loss)
@@ -165,7 +165,7 @@ def _np_ctc_paths(
 
 def _ctc_at_once(emitted: Tensor, paths: Any) -> list[Tensor] | None:
     """The times of paths(array), if it may be computed now: on the CPU and without a gradient."""
-    if not values_known(emitted) or mode.grad or emitted.itemsize < 4:
+    if not can_read_value(emitted) or mode.grad or emitted.itemsize < 4:
         return None
     return [upload(a, emitted.device) for a in paths(emitted._node.data)]
 
@@ -269,7 +269,7 @@ def _ctc_grad(
 
 # Its gradient goes over the times twice, where that of the composition would go over all of it
 ctc_op = Op(
-    "ctc_loss", ROUTINE, "lp labels", "t_len s_len blank",
+    "ctc_loss", EXTERN, "lp labels", "t_len s_len blank",
     infer=lambda lp, labels, *_: ((lp.shape[1],), lp.dtype), fallback=_ctc_by_ops, lp=_ctc_grad,
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pyframe.core.dispatch import apply
 from pyframe.core.modes import no_grad
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.index import select as _index
 from pyframe.ops.index.rows import add_rows, checked_classes, take_rows
 from pyframe.ops.linalg.matmul import linear as _linear, matmul
@@ -173,7 +173,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes < 1 and (input.numel() or num_classes < 0):
         raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}")
     bad = el.logical_or(el.lt(input, 0), el.ge(input, num_classes))
-    check.refuse(bad, f"one_hot: Class values must be from 0 to {num_classes - 1}")
+    check.assert_not(bad, f"one_hot: Class values must be from 0 to {num_classes - 1}")
     hot = el.eq(mv.unsqueeze(input, -1), el.iota((num_classes,), input.device))
     return hot.to(dt.int64)
 
@@ -331,8 +331,8 @@ def _bags(offsets: Tensor, n: int) -> Tensor:
     if n and not offsets.numel():
         raise RuntimeError(f"embedding_bag: offsets are empty, but input has {n} elements")
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
-    check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
-    check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")
+    check.assert_not(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
+    check.assert_not(last, f"embedding_bag: an offset is greater than input's length {n}")
     one = offsets.new_ones(offsets.numel(), 1, dtype=dt.int32)
     starts = apply(add_rows, (offsets, one), (n + 1,))
     return cumsum(starts.reshape(-1), 0)[:n] - 1
@@ -373,4 +373,4 @@ def _largest(picked: Tensor, kept: Tensor | None, positions: np.ndarray) -> Tens
     return el.where(mv.unsqueeze(rd.any(inside, 1), 1), best, 0.0)
 
 
-lie(globals(), rows="one_hot")
+declare_layout(globals(), rows="one_hot")

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, look
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.dispatch import apply, peek_array
+from pyframe.core.op import EXTERN, Op
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.linear_maps import at_least, linear, pairwise_distance
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import aligned
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.index import along, select as _index
 from pyframe.ops.index.rows import checked_classes
 from pyframe.ops.math import elementwise as el, promotion
@@ -136,7 +136,7 @@ def _picked(
     target = checked_classes(f"{name}: target", target, n, ignore_index, of=of)
     # ignore_index is -100 in nearly all programs, and then no valid class is ever ignored unless
     # a target says so; only the CPU can look without waiting
-    if (data := look(target)) is not None and not (data == ignore_index).any():
+    if (data := peek_array(target)) is not None and not (data == ignore_index).any():
         kept, safe = None, target
     else:
         kept = el.ne(target, ignore_index)
@@ -399,7 +399,7 @@ def _bce_by_ops(x: Tensor, t: Tensor) -> Tensor:
 
 # Its gradient stays finite where a probability is 0 or 1, which that of its logarithms would not
 bce_op = Op(
-    "binary_cross_entropy", ROUTINE, "x t",
+    "binary_cross_entropy", EXTERN, "x t",
     infer=lambda x, t: (promotion.broadcast("binary_cross_entropy", x.shape, t.shape), x.dtype),
     fallback=_bce_by_ops, batch=aligned,
     x=lambda g, x, t: g * (x - t) / el.clamp((1 - x) * x, min=1e-12),
@@ -426,7 +426,7 @@ def binary_cross_entropy(
         message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
         if what == "input":
             message += "; of scores take binary_cross_entropy_with_logits (nn.BCEWithLogitsLoss)"
-        check.refuse(el.logical_not(inside), message)
+        check.assert_not(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
     return reduced(_in_place("binary_cross_entropy", loss, weight), reduction)
 
@@ -558,7 +558,7 @@ def gaussian_nll_loss(
                 "var.float()"
             )
         bad = el.lt(var.detach(), 0)
-        check.refuse(bad, "gaussian_nll_loss: var has negative entry/entries", ValueError)
+        check.assert_not(bad, "gaussian_nll_loss: var has negative entry/entries", ValueError)
     seen = var.shape
     if seen != shape:
         if shape[:-1] == seen:
@@ -830,7 +830,7 @@ def _triplet(
     return reduced(el.clamp(margin + near - far, min=0), reduction)
 
 
-lie(globals(), rows="nll_loss multi_margin_loss")
+declare_layout(globals(), rows="nll_loss multi_margin_loss")
 autocast(
     globals(),
     float32="""cosine_embedding_loss cross_entropy hinge_embedding_loss huber_loss kl_div

@@ -12,7 +12,7 @@ from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import norms, reductions as rd
 from pyframe.ops.shape import movement as mv
@@ -354,7 +354,7 @@ def normalize(
     return result if out is None else out._write(result)
 
 
-lie(globals(), rows="layer_norm rms_norm", last="batch_norm instance_norm group_norm")
+declare_layout(globals(), rows="layer_norm rms_norm", last="batch_norm instance_norm group_norm")
 autocast(
     globals(),
     float32="local_response_norm",

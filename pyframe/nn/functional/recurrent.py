@@ -20,7 +20,7 @@ from pyframe.autograd.function import Function
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.modes import is_grad_enabled, mode
-from pyframe.core.sizes import changes, number, numbers
+from pyframe.core.sizes import is_symbolic_size, size_hint, size_hints
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api.autocast import autocast
@@ -31,7 +31,7 @@ from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
-from pyframe.tensor.subgraph import repeated
+from pyframe.tensor.subgraph import call_cached
 
 __all__ = [
     "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
@@ -168,14 +168,18 @@ def _parts(x: Any, n: int, dim: int = 1) -> list[Tensor]:
     return [mv.part(x, dim, i * size, size) for i in range(n)]
 
 
-FEW = 1 << 22  # multiplications of a step whose dispatch costs more than they do
+FEW_MULTIPLICATIONS = 1 << 22  # multiplications of a step whose dispatch costs more than they do
 
 
-def _apart(cell: _Cell, steps: _Steps, w: Tensor) -> bool:
+def _apart(cell: _Cell, steps: _TimeSteps, w: Tensor) -> bool:
     """Whether the gates' products are sums of a kernel that does the whole step, in which each unit
     is added up by itself; what `slopes` needs to know is then computed again for all steps."""
-    rows = max([number(n) for _, n in steps.rows], default=0)
-    return cell.gates > 1 and runs_kernel(matmul_op, w.device) and rows * w.numel() <= FEW
+    rows = max([size_hint(n) for _, n in steps.rows], default=0)
+    return (
+        cell.gates > 1
+        and runs_kernel(matmul_op, w.device)
+        and rows * w.numel() <= FEW_MULTIPLICATIONS
+    )
 
 
 def _summed(h: Tensor, w: Tensor, b: Any) -> Tensor:
@@ -202,7 +206,7 @@ _TANH, _RELU, _LONG, _GATED = _RNN(relu=False), _RNN(relu=True), _LSTM(), _GRU()
 # --- all steps
 
 
-class _Steps:
+class _TimeSteps:
     """Where the rows of each step lie, in the order of the walk: sequences end on the way, or, when
     they are walked from their ends, begin on it."""
 
@@ -214,14 +218,14 @@ class _Steps:
             self.rows.reverse()
 
     @property
-    def walked(self) -> _Steps:
+    def walked(self) -> _TimeSteps:
         """What says how they are walked, and holds no tensor."""
         return self
 
-    def at_present(self) -> _Steps:
+    def at_present(self) -> _TimeSteps:
         """The same with numbers for sizes that change."""
         out = copy.copy(self)
-        vars(out).update({k: numbers(v) for k, v in vars(self).items()})
+        vars(out).update({k: size_hints(v) for k, v in vars(self).items()})
         return out
 
     def joined(self, found: list[Any]) -> Any:
@@ -264,7 +268,7 @@ class _Steps:
 FEWEST = 16  # steps of sequences whose length changes
 
 
-class _AnySteps(_Steps):
+class _AnySteps(_TimeSteps):
     """The steps of sequences of a length that changes: as many as the next power of two, so that
     few captures are for all lengths. What lies behind the end is 0, and reaches no result."""
 
@@ -296,7 +300,7 @@ class _AnySteps(_Steps):
         return mv.part(rows, 0, (self.length - 1) * self.batch, self.batch)
 
 
-class _EndedSteps(_Steps):
+class _EndedSteps(_TimeSteps):
     """The steps of padded sequences whose lengths a tensor says: what lies behind the end of one
     reaches no result. Walked from their ends, each is turned over as far as it goes."""
 
@@ -306,7 +310,7 @@ class _EndedSteps(_Steps):
         self.sequences, self.length = el.iota((batch,), lengths.device), length
 
     @property
-    def walked(self) -> _Steps:
+    def walked(self) -> _TimeSteps:
         return self.all
 
     def _turned(self, rows: Tensor) -> Tensor:
@@ -327,11 +331,11 @@ class _EndedSteps(_Steps):
         return apply(take_rows, (self.all.left(rows), index))
 
 
-def _steps_of(length: Any, batch: Any, reverse: bool, any_length: bool = True) -> _Steps:
+def _steps_of(length: Any, batch: Any, reverse: bool, any_length: bool = True) -> _TimeSteps:
     """The steps of sequences that are all as long."""
-    if any_length and changes(length):
+    if any_length and is_symbolic_size(length):
         return _AnySteps(length, batch, reverse)
-    return _Steps([batch] * length, reverse)
+    return _TimeSteps([batch] * length, reverse)
 
 
 def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:
@@ -347,7 +351,7 @@ def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:
 
 
 def _walk(
-    keep: bool, cell: _Cell, steps: _Steps, x: Tensor, h0: Tensor, c0: Any, w: Tensor, b: Any,
+    keep: bool, cell: _Cell, steps: _TimeSteps, x: Tensor, h0: Tensor, c0: Any, w: Tensor, b: Any,
     v: Any,
 ) -> tuple[Any, Tensor, Any]:  # fmt: skip
     """(kept, h, c) of all rows, given the product x with the inputs of all, the state before the
@@ -373,13 +377,13 @@ def _walk(
     return steps.joined(kept) if keep and not apart else None, steps.joined(hs), steps.joined(cs)
 
 
-def _walk_again(keep: bool, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
+def _walk_again(keep: bool, cell: _Cell, steps: _TimeSteps, *tensors: Any) -> tuple[Any, ...]:
     """`_walk`, as one subgraph where the CPU records it again."""
     walk: Any = functools.partial(_walk, keep, cell, steps)
-    return repeated(("walk", keep, *_what(cell, steps)), walk, *tensors)
+    return call_cached(("walk", keep, *_what(cell, steps)), walk, *tensors)
 
 
-def _what(cell: _Cell, steps: _Steps) -> tuple[Any, ...]:
+def _what(cell: _Cell, steps: _TimeSteps) -> tuple[Any, ...]:
     return (cell, type(steps), steps.reverse, *steps.rows)
 
 
@@ -398,7 +402,7 @@ class _Walk(Function):
     _replays = _sized = True
 
     @staticmethod
-    def forward(ctx: Any, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, cell: _Cell, steps: _TimeSteps, *tensors: Any) -> tuple[Any, ...]:
         """(kept, h, c) of all rows."""
         found = _walk_again(True, cell, steps, *tensors)
         ctx.cell, ctx.steps = cell, steps
@@ -415,11 +419,11 @@ class _Walk(Function):
         back: Any = functools.partial(_walk_back, cell, steps)
         if mode.grad:
             return None, None, *back(*given)
-        return None, None, *repeated(("back", *_what(cell, steps)), back, *given)
+        return None, None, *call_cached(("back", *_what(cell, steps)), back, *given)
 
 
 def _walk_back(
-    cell: Any, steps: _Steps, of_kept: Any, of_hs: Any, of_cs: Any, x: Any, h0: Tensor, c0: Any,
+    cell: Any, steps: _TimeSteps, of_kept: Any, of_hs: Any, of_cs: Any, x: Any, h0: Tensor, c0: Any,
     w: Tensor, b: Any, v: Any, kept: Any, hs: Tensor, cs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of `_walk`'s tensors, given those of its results."""
@@ -481,7 +485,7 @@ def _back_to(d: Any, n: int | None, aside: list[Any]) -> Any:
 
 
 def _network(
-    cell: _Cell, x: Tensor, ways: Sequence[_Steps], h0: Tensor, c0: Any, params: Any,
+    cell: _Cell, x: Tensor, ways: Sequence[_TimeSteps], h0: Tensor, c0: Any, params: Any,
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, Tensor, Any]:  # fmt: skip
     """(output, h, c) of rows x; h0 and c0 are (layers * directions, B, H). `ways` are the steps of
@@ -536,7 +540,7 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
     both = (False, True) if given["bidirectional"] else (False,)
     if packed:
         x, sizes = given.pop("data"), given.pop("batch_sizes").tolist()
-        ways = [_Steps(sizes, reverse) for reverse in both]
+        ways = [_TimeSteps(sizes, reverse) for reverse in both]
         out, h, c = _network(cell, x, ways, h0, c0, **given)
         return (out, h) if c is None else (out, h, c)
     x, batch_first = given.pop("input"), given.pop("batch_first")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.sizes import divides, is_symbolic, number
+from pyframe.core.sizes import is_symbolic, size_hint, statically_divides
 from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.index.select import index_select
 from pyframe.ops.spatial import pool as _pool, resample as _resample
 from pyframe.ops.spatial.conv import each
@@ -105,12 +105,12 @@ def interpolate(
     times = (1, 2) if (mode, k) == ("nearest", 2) else (1,) if mode in _SMOOTH else ()
     times = () if mode == "bicubic" and not antialias else times
     # The dims that shrink most come first: less is left for the others
-    for d in sorted(range(k), key=lambda d: number(sizes[d]) / number(spatial[d])):
+    for d in sorted(range(k), key=lambda d: size_hint(sizes[d]) / size_hint(spatial[d])):
         n, o, scale = spatial[d], sizes[d], scales[d]
         if scale is not None and times and _even(n, o, scale, times):
             scale = None
         changes = is_symbolic((n, o)) and not antialias
-        if changes and mode in _NEAREST and divides(n, o) and scale in (None, o // n):
+        if changes and mode in _NEAREST and statically_divides(n, o) and scale in (None, o // n):
             out = _resample.repeated(out, d + 2, o // n)
         elif changes and mode in _NEAREST:
             nearest = _resample.nearest_of_sizes(input, n, o, scale, mode == "nearest-exact")
@@ -255,7 +255,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return _resample.affine_grid_generator(theta, size, bool(align_corners))
 
 
-lie(globals(), last="interpolate upsample upsample_nearest upsample_bilinear pad")
+declare_layout(globals(), last="interpolate upsample upsample_nearest upsample_bilinear pad")
 autocast(
     globals(),
     lower="affine_grid",

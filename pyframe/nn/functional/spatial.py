@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
+from pyframe.ops.api.layouts import declare_layout
 from pyframe.ops.shape import movement as mv
 from pyframe.ops.spatial import conv, pool, sliding
 from pyframe.tensor import Tensor
@@ -349,7 +349,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 native_channel_shuffle = channel_shuffle
-lie(
+declare_layout(
     globals(),
     rows="conv_tbc",
     line_last="""conv1d conv_transpose1d max_pool1d_with_indices lp_pool1d adaptive_avg_pool1d

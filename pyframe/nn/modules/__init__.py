@@ -24,4 +24,4 @@ _also_named(__name__, "normalization", "batchnorm instancenorm")
 _also_named(__name__, "shapes", "channelshuffle flatten fold padding pixelshuffle upsampling")
 globals().pop("utils")  # the file; what takes all names from here has a module of this name
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

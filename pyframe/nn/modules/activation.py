@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from pyframe.nn import functional as F, init, init as _init
-from pyframe.nn.modules.fields import Layer, OneInput, layer
+from pyframe.nn.modules.fields import FieldModule, OneInput, layer
 from pyframe.nn.modules.linear import NonDynamicallyQuantizableLinear
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import add_parameters, check_sizes, shown
@@ -136,7 +136,7 @@ class MultiheadAttention(Module):
         return out.transpose(0, 1) if turned else out, weights
 
 
-class _Elementwise(Layer):
+class _Elementwise(FieldModule):
     """What treats each element by itself."""
 
     def forward(self, input: Tensor) -> Tensor:

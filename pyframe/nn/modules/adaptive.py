@@ -117,7 +117,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"{len(input_)} and {len(target_)}"
             )
         outside = (target_ < 0) | (target_ >= self.n_classes)
-        check.refuse(outside, f"{name}: Target values should be in [0, {self.n_classes - 1}]")
+        check.assert_not(outside, f"{name}: Target values should be in [0, {self.n_classes - 1}]")
         target = target_.reshape(-1, 1).clamp(0, self.n_classes - 1)
         x = input_.reshape(-1, input_.shape[-1])
         head = F.log_softmax(self.head(x), 1)

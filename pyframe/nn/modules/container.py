@@ -46,7 +46,7 @@ def _pairs(owner: Module, what: str, given: Any) -> list[tuple[str, Any]]:
     return [tuple(pair) for pair in found]
 
 
-class _Chain(Module):
+class _IndexedModules(Module):
     """What Sequential and ModuleList share: modules in order, named by their numbers."""
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class _Chain(Module):
         return found
 
 
-class Sequential(_Chain):
+class Sequential(_IndexedModules):
     """Modules one after the other: each is called with the result of the one before.
 
     They are given in order, or as an OrderedDict of names. `net[i]` is a module, `net[a:b]` a
@@ -184,7 +184,7 @@ class Sequential(_Chain):
         return input  # a Tensor as a rule: the last module says what it gives
 
 
-class ModuleList(_Chain):
+class ModuleList(_IndexedModules):
     """A list of modules, whose parameters are those of the module that it is an attribute of. It
     can't be called: `forward` goes through it.
 
@@ -296,7 +296,7 @@ class ModuleDict(Module):
         return self._modules.items()
 
 
-class _Values(Module):
+class _ParameterContainer(Module):
     """What ParameterList and ParameterDict share: any values, as attributes; tensors among them
     become parameters."""
 
@@ -317,7 +317,7 @@ class _Values(Module):
         raise RuntimeError(f"{self._get_name()} should not be called.")
 
 
-class ParameterList(_Values):
+class ParameterList(_ParameterContainer):
     """A list of parameters, which are those of the module that it is an attribute of.
 
     Args:
@@ -372,7 +372,7 @@ class ParameterList(_Values):
         return "\n".join(self._line(i, v, lambda p: p.dtype) for i, v in enumerate(self))
 
 
-class ParameterDict(_Values):
+class ParameterDict(_ParameterContainer):
     """A dict of parameters by names, which are those of the module that it is an attribute of.
 
     Args:

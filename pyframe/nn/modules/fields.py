@@ -31,7 +31,7 @@ class Kind(Module):
             cls._function = staticmethod(function)
 
 
-class Layer(Module):
+class FieldModule(Module):
     """A module whose class says by `@layer` what it is."""
 
     __fields__: ClassVar[dict[str, str]] = {}  # the arguments of `__init__`, with their annotations
@@ -58,7 +58,7 @@ class Layer(Module):
         return shown(self, *(self.__fields__ if self.__shown__ is None else self.__shown__))
 
 
-class OneInput(Layer):
+class OneInput(FieldModule):
     """A layer that takes a tensor."""
 
     def forward(self, input: Tensor) -> Tensor:

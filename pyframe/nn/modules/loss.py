@@ -12,7 +12,7 @@ from typing import Any
 
 from pyframe.nn import functional as F
 from pyframe.nn.functional.loss import LinearCrossEntropyOptions, reduction_of
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import FieldModule, layer
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
@@ -55,7 +55,7 @@ class PairwiseDistance(Module):
 
 
 @layer()
-class CosineSimilarity(Layer):
+class CosineSimilarity(FieldModule):
     """The cosine of the angle between vectors: x1 · x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)).
 
     Tensors whose shapes broadcast give that shape without `dim`.
@@ -84,7 +84,7 @@ class CosineSimilarity(Layer):
 _OLD = "elementwise_mean"  # what nn.functional still takes, with a warning
 
 
-class _Loss(Layer):
+class _Loss(FieldModule):
     """What all losses share. ValueError for an unknown reduction."""
 
     reduction: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, Ty
 
 from pyframe.autograd import Function
 from pyframe.autograd.walk import zero_grads
-from pyframe.capture.packages import HOOKS_ON_ALL, InDict
+from pyframe.capture.packages import HOOKS_ON_ALL, DictBackedProperty
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.modes import mode, no_grad
@@ -392,7 +392,7 @@ class Module:
     (pyframe.Size([5, 3]), ['linear.weight', 'linear.bias'])
     """
 
-    training = InDict(_training, _set_training)
+    training = DictBackedProperty(_training, _set_training)
     dump_patches: bool = False
     call_super_init: bool = False  # whether `__init__` goes on with the next class's
     _version: int = 1  # of the layout of its state_dict, which is saved with it

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Kind, Layer, layer
+from pyframe.nn.modules.fields import FieldModule, Kind, layer
 from pyframe.nn.modules.utils import each
 from pyframe.tensor import Tensor
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 @layer()
-class _Windows(Layer, Kind):
+class _Windows(FieldModule, Kind):
     """A function of nn.functional over windows of the last dims, by default beside each other."""
 
     kernel_size: Any
@@ -202,7 +202,7 @@ class AvgPool3d(_AvgPool):
 
 
 @layer()
-class _LPPoolNd(Layer, Kind):
+class _LPPoolNd(FieldModule, Kind):
     """(sum of x^norm_type)^(1/norm_type) of each window."""
 
     norm_type: float
@@ -250,7 +250,7 @@ class LPPool3d(_LPPoolNd, function=F.lp_pool3d):
     """
 
 
-class _Largest(Layer):
+class _Largest(FieldModule):
     """The largest element of each of some windows or bins."""
 
     def forward(self, input: Tensor) -> Tensor:  # with return_indices two of them
@@ -361,7 +361,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 @layer()
-class _AdaptiveAvgPoolNd(Layer):
+class _AdaptiveAvgPoolNd(FieldModule):
     """The mean of each of `output_size` bins."""
 
     output_size: Any

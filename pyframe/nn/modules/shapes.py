@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pyframe as pf
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Kind, Layer, OneInput, layer
+from pyframe.nn.modules.fields import FieldModule, Kind, OneInput, layer
 from pyframe.nn.modules.utils import each, shown
 from pyframe.tensor import Tensor
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 @layer()
-class Flatten(Layer):
+class Flatten(FieldModule):
     """Joins the dims from start_dim to end_dim into one: (N, C, H, W) -> (N, C * H * W) by default.
 
     Args:
@@ -42,7 +42,7 @@ class Flatten(Layer):
 
 
 @layer()
-class Unflatten(Layer):
+class Unflatten(FieldModule):
     """Splits a dim into several: Flatten undone.
 
     Args:
@@ -78,7 +78,7 @@ class Unflatten(Layer):
 
 
 @layer()
-class _PadNd(Layer, Kind):
+class _PadNd(FieldModule, Kind):
     """Elements added at both ends of the last `_k` dims: an int, or (left, right, top, bottom, …).
     Negative numbers cut."""
 

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from pyframe.core.dispatch import outside
+from pyframe.core.dispatch import suspend_capture
 from pyframe.core.dtypes import of_argument
 from pyframe.core.modes import no_grad
 from pyframe.nn import init
@@ -69,7 +69,7 @@ class LazyModuleMixin:
                     x.materialize(new.shape)
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        with outside():  # what is drawn once for the weights is no part of a capture
+        with suspend_capture():  # what is drawn once for the weights is no part of a capture
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(

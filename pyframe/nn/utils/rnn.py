@@ -14,7 +14,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
-from pyframe.core.sizes import number
+from pyframe.core.sizes import size_hint
 from pyframe.nn.functional.resample import pad
 from pyframe.ops.index.select import index_select
 from pyframe.ops.index.sort import sort
@@ -197,7 +197,7 @@ def pack_padded_sequence(
     if recorder and recorder.replays and isinstance(lengths, Tensor) and x.device.type == "cpu":
         if (stays := _padded(x, given, enforce_sorted)) is not None:
             return stays
-        recorder.give_up(
+        recorder.graph_break(
             "packs sequences: a capture has them packed if their lengths are a tensor among the "
             "arguments, and the longest is as long as the padding (cut the padding to it; the "
             "example of an export needs a sequence that fills it)"
@@ -209,7 +209,7 @@ def _padded(x: Tensor, lengths: Tensor, in_order: bool) -> Any:
     """What a capture packs sequences to. A replay that has others, which it isn't right for, runs
     eagerly. None where these are such ones, or are not known yet."""
     known, steps = lengths._node.data, x.shape[0]
-    if known is None or known.max() != number(steps) or known.min() <= 0 or (
+    if known is None or known.max() != size_hint(steps) or known.min() <= 0 or (
         in_order and (np.diff(known) > 0).any()
     ):  # fmt: skip
         return None

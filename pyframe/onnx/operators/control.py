@@ -8,7 +8,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.onnx import values
-from pyframe.onnx.graph import Run
+from pyframe.onnx.graph import RunContext
 from pyframe.onnx.table import host, op
 from pyframe.onnx.values import Host, whole
 from pyframe.tensor import Tensor
@@ -19,7 +19,7 @@ def if_(condition: Host, *, then_branch: Any, else_branch: Any) -> Any:
     return tuple((then_branch if condition.item() else else_branch)([]))
 
 
-def _stacked(parts: list[Any], run: Run, axis: int = 0) -> Any:
+def _stacked(parts: list[Any], run: RunContext, axis: int = 0) -> Any:
     if all(isinstance(p, np.ndarray) for p in parts):
         return np.stack(parts, axis)
     return pf.stack([run.tensor(p) for p in parts], axis)
@@ -27,7 +27,12 @@ def _stacked(parts: list[Any], run: Run, axis: int = 0) -> Any:
 
 @op("Loop")
 def loop(
-    count: Host | None, condition: Host | None, *carried: Any, body: Any, run: Run, outputs: int
+    count: Host | None,
+    condition: Host | None,
+    *carried: Any,
+    body: Any,
+    run: RunContext,
+    outputs: int,
 ) -> Any:
     """The body is called as often; what it gives beyond what it carries is stacked."""
     most = None if count is None else whole(count)
@@ -54,7 +59,7 @@ def loop(
 def scan(
     *inputs: Any, body: Any, num_scan_inputs: int, scan_input_axes: Any = None,
     scan_input_directions: Any = None, scan_output_axes: Any = None,
-    scan_output_directions: Any = None, directions: Any = None, run: Run, version: int,
+    scan_output_directions: Any = None, directions: Any = None, run: RunContext, version: int,
 ) -> Any:  # fmt: skip
     if version < 9:  # over a batch, with lengths
         if inputs[0] is not None:
@@ -126,7 +131,7 @@ def sequence_length(sequence: Any) -> Any:
 
 
 @op("ConcatFromSequence")
-def concat_from_sequence(sequence: Any, *, axis: int, new_axis: int, run: Run) -> Any:
+def concat_from_sequence(sequence: Any, *, axis: int, new_axis: int, run: RunContext) -> Any:
     if new_axis:
         return _stacked(sequence, run, axis)
     return pf.cat([run.tensor(x) for x in sequence], axis)

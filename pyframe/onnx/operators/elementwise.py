@@ -11,7 +11,7 @@ import numpy as np
 import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.onnx import values
-from pyframe.onnx.graph import Run
+from pyframe.onnx.graph import RunContext
 from pyframe.onnx.table import SAME, add, op, same
 from pyframe.onnx.values import Host
 from pyframe.tensor import Tensor
@@ -104,7 +104,7 @@ def cast_array(x: Host, to: int, saturate: int = 1, round_mode: str = "up") -> A
         return x.astype(wide).astype(str)
     if x.dtype == object and to in (6, 7):
         return np.frompyfunc(math.trunc, 1, 1)(x)
-    if x.dtype == object and to in values.Ratio.LARGEST:
+    if x.dtype == object and to in values.SymbolicFloat.LARGEST:
         return x  # what it counts as, the step says
     dtype = values.numpy_dtype(to)
     if x.dtype.kind == "U":
@@ -134,7 +134,7 @@ def bit_cast(x: Any, *, to: int) -> Any:
 @op("Dropout")
 def dropout(
     x: Tensor, ratio: Host | float = 0.5, training_mode: Host | None = None, *,
-    run: Run, outputs: int, is_test: int = 1,
+    run: RunContext, outputs: int, is_test: int = 1,
 ) -> Any:  # fmt: skip
     """It drops where the node says so, or the module trains."""
     p, training = float(ratio), run.training or bool(training_mode)

@@ -24,14 +24,14 @@ from pyframe.onnx.operators.movement import (
 from pyframe.onnx.table import host
 from pyframe.onnx.values import Host, ints, whole
 
-MOST = 65536  # elements: what is larger goes to the device
+MAX_HOST_ELEMENTS = 65536  # elements: what is larger goes to the device
 
 
 def _fits(shape: Any, *xs: Host) -> bool:
     """Whether a result of this shape is made here. MemoryError for a large one of what only the
     host has."""
     if all(x.dtype == object or values.has_dtype(x) for x in xs):
-        return bool(math.prod(shape) <= MOST)
+        return bool(math.prod(shape) <= MAX_HOST_ELEMENTS)
     values.see_room(shape, max(x.itemsize for x in xs), values.TEXTS)
     return True
 
@@ -85,7 +85,7 @@ for _name, _function in {"Max": np.maximum, "Min": np.minimum}.items():
 def div(a: Host, b: Host) -> Any:
     if "V" in (a.dtype.kind, b.dtype.kind) or not _broadcast(a, b):
         return NotImplemented
-    if a.dtype.kind == "f" or values.type_of(a) in values.Ratio.LARGEST:
+    if a.dtype.kind == "f" or values.type_of(a) in values.SymbolicFloat.LARGEST:
         return a / b
     if a.dtype == object or b.dtype == object:
         return a // b  # of sizes, which are positive
@@ -106,7 +106,9 @@ def where(condition: Host, x: Host, y: Host) -> Any:
 
 @host("Cast")
 def cast(x: Host, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    return cast_array(x, to, saturate, round_mode) if x.size <= MOST else NotImplemented
+    return (
+        cast_array(x, to, saturate, round_mode) if x.size <= MAX_HOST_ELEMENTS else NotImplemented
+    )
 
 
 @host("Transpose")
@@ -147,7 +149,7 @@ def gather(x: Host, index: Host, *, axis: int) -> Any:
 @host("Expand")
 def expand(x: Host, shape: Host) -> Any:
     full = np.broadcast_shapes(x.shape, tuple(ints(shape))) if shape.dtype != object else ()
-    return np.broadcast_to(x, full) if 0 < math.prod(full) <= MOST else NotImplemented
+    return np.broadcast_to(x, full) if 0 < math.prod(full) <= MAX_HOST_ELEMENTS else NotImplemented
 
 
 @host("Tile")
@@ -169,7 +171,7 @@ def range_(start: Host, limit: Host, delta: Host) -> Any:
     if object in (start.dtype, limit.dtype, delta.dtype) or start.dtype.kind != "i":
         return NotImplemented
     a, b, step = start.item(), limit.item(), delta.item()
-    few = step and abs((b - a) // step) <= MOST
+    few = step and abs((b - a) // step) <= MAX_HOST_ELEMENTS
     return np.arange(a, b, step, start.dtype) if few else NotImplemented
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.onnx import values
-from pyframe.onnx.graph import Run
+from pyframe.onnx.graph import RunContext
 from pyframe.onnx.table import op
 from pyframe.onnx.values import State
 from pyframe.tensor import Tensor
@@ -37,7 +37,7 @@ def einsum(*xs: Tensor, equation: str) -> Tensor:
 @op("BatchNormalization")
 def batch_normalization(
     x: Tensor, scale: Tensor, bias: Tensor, mean: State, var: State, *, epsilon: float,
-    momentum: float, training_mode: int = 0, is_test: int = 0, run: Run, outputs: int,
+    momentum: float, training_mode: int = 0, is_test: int = 0, run: RunContext, outputs: int,
     version: int,
 ) -> Any:  # fmt: skip
     """Where the module trains, running statistics that the file has are moved in place."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.onnx import values
-from pyframe.onnx.graph import Run
+from pyframe.onnx.graph import RunContext
 from pyframe.onnx.table import ML, op
 from pyframe.onnx.values import Host, see_room, strings
 from pyframe.tensor import Tensor
@@ -90,7 +90,7 @@ def _one_hot(*, cats_int64s: Any = None, cats_strings: Any = None, zeros: int) -
 
 
 @op("OneHotEncoder", ML, _one_hot)
-def one_hot_encoder(x: Any, *, known: Any, zeros: int, run: Run) -> Tensor:
+def one_hot_encoder(x: Any, *, known: Any, zeros: int, run: RunContext) -> Tensor:
     if isinstance(known, np.ndarray) and known.dtype.kind == "U":
         found = run.tensor((values.array(x)[..., None] == known).astype(np.float32))
     else:

@@ -10,7 +10,7 @@ import numpy as np
 import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.onnx import values
-from pyframe.onnx.graph import Run
+from pyframe.onnx.graph import RunContext
 from pyframe.onnx.table import op
 from pyframe.onnx.values import Host, ints, whole
 from pyframe.tensor import Tensor
@@ -208,7 +208,7 @@ def reverse_sequence(x: Tensor, lens: Tensor, *, batch_axis: int, time_axis: int
 
 
 @op("ConstantOfShape")
-def constant_of_shape(shape: Host, *, value: Any = None, run: Run) -> Any:
+def constant_of_shape(shape: Host, *, value: Any = None, run: RunContext) -> Any:
     filled = np.zeros(1, np.float32) if value is None else value
     dtype = values.dtype_of(filled)
     if dtype is None:
@@ -226,7 +226,7 @@ def eye_like(x: Tensor, *, k: int, dtype: int | None = None) -> Tensor:
 
 
 @op("Range")
-def range_(start: Host, limit: Host, delta: Host, *, run: Run) -> Tensor:
+def range_(start: Host, limit: Host, delta: Host, *, run: RunContext) -> Tensor:
     a, b, step = start.item(), limit.item(), delta.item()
     dtype = values.dtype_of(start)
     n = max(-(-(b - a) // step), 0)
@@ -241,12 +241,16 @@ def _kind(dtype: int | None, like: Any) -> pf.dtype:
 
 
 @op("RandomNormal")
-def random_normal(*, shape: list[int], dtype: int, mean: float, scale: float, run: Run) -> Tensor:
+def random_normal(
+    *, shape: list[int], dtype: int, mean: float, scale: float, run: RunContext
+) -> Tensor:
     return mean + scale * pf.randn(shape, dtype=values.DTYPES[dtype], device=run.device)
 
 
 @op("RandomUniform")
-def random_uniform(*, shape: list[int], dtype: int, low: float, high: float, run: Run) -> Tensor:
+def random_uniform(
+    *, shape: list[int], dtype: int, low: float, high: float, run: RunContext
+) -> Tensor:
     return low + (high - low) * pf.rand(shape, dtype=values.DTYPES[dtype], device=run.device)
 
 

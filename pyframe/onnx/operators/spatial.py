@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.core.sizes import changes, divides
+from pyframe.core.sizes import is_symbolic_size, statically_divides
 from pyframe.nn import functional as F
 from pyframe.onnx import values
 from pyframe.onnx.operators.movement import padded
@@ -398,7 +398,7 @@ def resized(
         start, end = (roi[i], roi[len(sizes) + i]) if roi is not None else (0.0, 1.0)
         if n == out and scale == 1 and (start, end) == (0, 1):
             continue
-        if mode == "nearest" and not changes(scale) and float(scale).is_integer():
+        if mode == "nearest" and not is_symbolic_size(scale) and float(scale).is_integer():
             whole, few = int(scale), 4  # each row so often, which a few rows tell
             at = _coordinates(place, few, few * whole, scale, start, end, np.float32)
             times = place in ("asymmetric", "half_pixel")
@@ -448,7 +448,7 @@ def resize(
     ratios, wanted = [1.0] * x.ndim, list(x.shape)
     if sizes is not None and sizes.size:
         asked = ints(sizes)
-        ratio = [n // x.shape[a] if divides(x.shape[a], n) else n / x.shape[a]
+        ratio = [n // x.shape[a] if statically_divides(x.shape[a], n) else n / x.shape[a]
                  for n, a in zip(asked, axes, strict=True)]  # fmt: skip
         if keep_aspect_ratio_policy != "stretch":
             one = (min if keep_aspect_ratio_policy == "not_larger" else max)(ratio)

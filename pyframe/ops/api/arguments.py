@@ -53,7 +53,7 @@ def no_tensor(value: Any) -> str:
     return "; make it one with pf.tensor"
 
 
-class Kinds:
+class AcceptedTypes:
     """What one argument may be: the types that its annotation names."""
 
     def __init__(self, types: tuple[Any, ...]) -> None:
@@ -89,7 +89,7 @@ class Kinds:
         return " or ".join("None" if t is type(None) else t.__name__ for t in self.types)
 
 
-def kinds_of(annotation: Any) -> Kinds | None:
+def kinds_of(annotation: Any) -> AcceptedTypes | None:
     """The kinds that an annotation names, None for what the function looks at itself; TypeError for
     an annotation that has no rule."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
@@ -100,7 +100,7 @@ def kinds_of(annotation: Any) -> Kinds | None:
     for origin in origins:
         if not isinstance(origin, type) or origin is inspect.Parameter.empty:
             raise TypeError(f"no rule for an argument that is annotated as {origin!r}")
-    return Kinds(tuple(origins))
+    return AcceptedTypes(tuple(origins))
 
 
 @functools.cache
@@ -120,7 +120,7 @@ class Arguments:
         return signature_of(self.fn)
 
     @functools.cached_property
-    def kinds(self) -> dict[str, Kinds]:
+    def kinds(self) -> dict[str, AcceptedTypes]:
         """Those of the parameters that are looked at here; TypeError for an annotation that has no
         rule. `*args` and `**kwargs` are the function's own to look at, as are an op's operands."""
         if hasattr(self.fn, "op"):

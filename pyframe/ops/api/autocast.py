@@ -25,7 +25,7 @@ DTYPES = {"cpu": dt.bfloat16, "gpu": dt.float16}  # what contexts take by defaul
 NARROW = frozenset((dt.float16, dt.bfloat16))
 
 
-class Casting:
+class AutocastState:
     """What `mode.autocast` is within an autocast context: the dtype of each device type for which
     it is on, those that a context said last, and the casts of parameters that were made so far."""
 
@@ -63,10 +63,10 @@ class Casting:
 
 
 @contextlib.contextmanager
-def as_in(casting: Casting | None) -> Iterator[None]:
+def as_in(casting: AutocastState | None) -> Iterator[None]:
     """With the dtypes of an earlier context, whose casts are made anew."""
     before = mode.autocast
-    mode.autocast = casting and Casting(
+    mode.autocast = casting and AutocastState(
         casting.dtypes, casting.known, None if casting.cache is None else {}
     )
     try:
@@ -100,7 +100,7 @@ def autocast(scope: dict[str, Any], **rules: str) -> None:
 def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
     """(args, kwargs) of a function with these rules, by device type, in the dtypes that they have
     within the context that is on; None where it has none for their devices."""
-    casting: Casting = mode.autocast
+    casting: AutocastState = mode.autocast
     xs = [x for x in _tensors((*args, *kwargs.values())) if x.device.kind in casting.dtypes]
     rule = next((rules[x.device.kind] for x in xs if x.device.kind in rules), None)
     if rule is None:

@@ -72,7 +72,7 @@ def batched(
         return along_dims(c)
     if op.kind == MOVEMENT:
         return apply(op, (xs[0],), c.movement_attrs())
-    return each(c)
+    return loop_fallback(c)
 
 
 def aligned(c: BatchedCall) -> Tensor:
@@ -80,7 +80,7 @@ def aligned(c: BatchedCall) -> Tensor:
     return apply(c.op, c.aligned(), c.attrs)
 
 
-def merged(c: BatchedCall) -> Tensor:
+def fold_batch_dim(c: BatchedCall) -> Tensor:
     """Ops on rows of their own: those of all examples, one after the other."""
     xs = [mv.flatten(x, 0, 1) for x in c.all()]
     return mv.reshape(apply(c.op, tuple(xs), c.attrs), (c.size, *c.shape))
@@ -89,7 +89,7 @@ def merged(c: BatchedCall) -> Tensor:
 def along_dim(c: BatchedCall) -> Tensor:
     """Ops along a dim, their first attribute (0-d examples have none)."""
     if not all(n.shape for n in c.nodes):
-        return each(c)
+        return loop_fallback(c)
     return apply(c.op, tuple(c.all()), (c.attrs[0] + 1, *c.attrs[1:]))
 
 
@@ -98,7 +98,7 @@ def along_dims(c: BatchedCall) -> Tensor:
     return apply(c.op, (c.xs[0],), (_next(c.attrs[0]), *c.attrs[1:]))
 
 
-def each(c: BatchedCall) -> Tensor:
+def loop_fallback(c: BatchedCall) -> Tensor:
     """Any op: one example after the other."""
     return join.stack([
         apply(c.op, tuple([x[i] if f else x for x, f in zip(c.xs, c.flags, strict=True)]), c.attrs)

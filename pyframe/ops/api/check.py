@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import values_known
+from pyframe.core.dispatch import can_read_value
 from pyframe.core.modes import mode
 from pyframe.ops.api import deferred
 from pyframe.ops.api.arguments import no_tensor
@@ -138,14 +138,16 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 # --- what only the values show
 
 
-def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None) -> None:
+def defer_assert(
+    bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true. With
     `values`, ints, the message ends with the one at which it is, where the device can keep it."""
     if not bad.numel():
         return
     if mode.capture is not None:
         mode.capture.check(bad, message, error, values)
-    elif not values_known(bad):
+    elif not can_read_value(bad):
         deferred.on(bad.device).check(bad, message, error, values)
 
 
@@ -155,9 +157,9 @@ def is_new(x: Tensor, *what: Any) -> bool:
     return mode.capture is None or mode.capture.is_first((x._value(), *what))
 
 
-def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
+def assert_not(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
     """error(message) if any of `bad` is true: at once on the CPU, else at the next read."""
-    if not values_known(bad):
-        later(bad, message, error)
+    if not can_read_value(bad):
+        defer_assert(bad, message, error)
     elif bad._node.data.any():
         raise error(message)

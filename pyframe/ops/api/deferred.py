@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import new, outside
+from pyframe.core.dispatch import suspend_capture, tensor_from_node
 from pyframe.core.modes import no_grad
 from pyframe.core.op import const
 
@@ -23,13 +23,13 @@ _FAR = 1 << 17  # values beyond it are told as this one
 _NONE = -(2**31) + 1  # stands for values that did not fail
 
 
-class Checks:
+class DeferredAsserts:
     """A flag: 0, or the number of the first check that failed in its low 14 bits, and above them
     the value at which it did where its message ends with one. On a GPU each thread has its own, so
     that an error is raised where it was made; on the CPU each capture has one."""
 
     def __init__(self, device: Device) -> None:
-        self.flag: Tensor = new(const(0, dt.int32, device)).clone()
+        self.flag: Tensor = tensor_from_node(const(0, dt.int32, device)).clone()
         self.errors: list[tuple[type[Exception], str]] = device.executor.errors
 
     def check(
@@ -61,15 +61,15 @@ class Checks:
             raise error(message.replace(_SEEN, _SEEN.format(f"{value}{far}")))
 
 
-def on(device: Device) -> Checks:
+def on(device: Device) -> DeferredAsserts:
     """The checks of this thread on a GPU."""
     return of(device.executor.local, device)
 
 
-def of(owner: Any, device: Device) -> Checks:
+def of(owner: Any, device: Device) -> DeferredAsserts:
     """The checks on `device` that `owner` keeps; made when they are first needed."""
     if owner.checks is None:
-        with outside():
-            owner.checks = Checks(device)
-    checks: Checks = owner.checks
+        with suspend_capture():
+            owner.checks = DeferredAsserts(device)
+    checks: DeferredAsserts = owner.checks
     return checks

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
-from pyframe.core.dispatch import apply, computes_now, provide
+from pyframe.core.dispatch import apply, install_callbacks, is_eager
 from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import UNCOUNTED, Pending, is_array
-from pyframe.core.op import REGISTRY, ROUTINE, Op
+from pyframe.core.node import NO_VERSION, LazyNode, is_array
+from pyframe.core.op import EXTERN, REGISTRY, Op
 from pyframe.core.symbolic import hint
-from pyframe.core.trace import recording
+from pyframe.core.trace import lazy_policy
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, batched_chain
 from pyframe.ops.api.layouts import texts
@@ -27,8 +27,8 @@ from pyframe.ops.index.rows import put_rows
 from pyframe.ops.math import promotion
 from pyframe.ops.math.elementwise import where
 from pyframe.ops.shape import movement as mv
-from pyframe.tensor import Tensor, own_storage, upload
-from pyframe.tensor.writing import written_later
+from pyframe.tensor import Tensor, unshare_storage, upload
+from pyframe.tensor.writing import try_lazy_write
 
 
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -49,7 +49,7 @@ def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
         out = fn(self, *args, **kwargs)
         if mode.grad and out._grad_fn is not None:
             _keep_saved(self, out._grad_fn, first)
-        if type(out._node) is Pending and not to_bool and written_later(self, out):
+        if type(out._node) is LazyNode and not to_bool and try_lazy_write(self, out):
             return self
         return self._write(out.to(self.dtype) if to_bool else out)
 
@@ -76,7 +76,7 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
                     node = z._value()
                     there = mode.capture is not None and node.data is not None
                     changes = is_array(node) or there
-                    kept = z.clone() if changes else own_storage(z)
+                    kept = z.clone() if changes else unshare_storage(z)
                 kept._grad_fn = z.grad_fn
                 step.saved[j] = (kept, kept._storage.version)
 
@@ -95,14 +95,14 @@ def view_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     return run
 
 
-_quiet = _dispatch._Quiet()
+_quiet = _dispatch._IgnoreFpErrors()
 
 
 def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool:
     """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
     no dtype or shape needs a word; False where the usual way must be taken."""
     node = x._node
-    if not computes_now(node.device) or recording.open or _dispatch.records(x):
+    if not is_eager(node.device) or lazy_policy.open or _dispatch.should_record(x):
         return False
     if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad) or node.dtype.narrow:
         return False
@@ -123,7 +123,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
             return False
     if not node.data.flags.c_contiguous or not node.data.flags.writeable:
         return False
-    if x._storage.version == UNCOUNTED and not mode.inference:
+    if x._storage.version == NO_VERSION and not mode.inference:
         return False
     if len(operands) != ufunc.nin:
         return False
@@ -211,7 +211,7 @@ def _put_batched(c: BatchedCall) -> Tensor:
 
 
 put_op = Op(
-    "put", ROUTINE, "base value", "chain",
+    "put", EXTERN, "base value", "chain",
     infer=lambda base, value, chain: (base.shape, base.dtype),
     numpy=_put_numpy, fallback=_put_by_views,
     base=lambda g, chain: apply(put_op, (g, _cut(g, chain) * 0), (chain,)),
@@ -219,4 +219,4 @@ put_op = Op(
 )  # fmt: skip
 
 
-provide(PUT=put_op)
+install_callbacks(PUT=put_op)

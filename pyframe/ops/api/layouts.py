@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.core.dispatch import copy_in, order_like
+from pyframe.core.dispatch import copy_to_order, order_of
 from pyframe.core.modes import mode
 from pyframe.ops.api import check
 from pyframe.tensor import Tensor
@@ -27,7 +27,7 @@ Order = tuple[int, ...] | None  # of the dims in memory; None for row-major
 Rule = Callable[[tuple[Any, ...], Tensor], Order]
 
 
-def lie(scope: dict[str, Any], **rules: str) -> None:
+def declare_layout(scope: dict[str, Any], **rules: str) -> None:
     """Say of functions of a family how their results lie: `rows=` and so on name those of a rule
     below."""
     for rule, names in rules.items():
@@ -41,7 +41,7 @@ def _rows(args: tuple[Any, ...], y: Tensor) -> Order:
 
 def _like(args: tuple[Any, ...], y: Tensor) -> Order:
     """As the first argument, if it has as many dims."""
-    return order_like(args[0]) if args[0].shape == y.shape else None
+    return order_of(args[0]) if args[0].shape == y.shape else None
 
 
 def _columns(args: tuple[Any, ...], y: Tensor) -> Order:
@@ -60,34 +60,34 @@ def _line_last(args: tuple[Any, ...], y: Tensor) -> Order:
     order = (0, *range(2, n), 1)
     for x in args[:2]:
         if isinstance(x, Tensor) and x.ndim == n > 2 and x._view_chain:
-            found = order_like(x)
+            found = order_of(x)
             shape = x.shape
             if found and [d for d in found if shape[d] > 1] == [d for d in order if shape[d] > 1]:
                 return order
     return None
 
 
-def laid_out(out: Any, rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_layout(out: Any, rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results `out` of a call, lying as `rule` says."""
     if mode.capture is not None and not mode.capture.orders:
         return out
     given = (*args, *kwargs.values())
     if isinstance(out, Tensor):
-        return lying(out, rule(given, out))
-    made = [lying(y, rule(given, y)) if isinstance(y, Tensor) else y for y in out]
+        return ensure_order(out, rule(given, out))
+    made = [ensure_order(y, rule(given, y)) if isinstance(y, Tensor) else y for y in out]
     return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
 
 
-def lying(y: Tensor, order: Order) -> Tensor:
+def ensure_order(y: Tensor, order: Order) -> Tensor:
     """`y`, copied unless it lies in this order."""
     if order is None:
-        return y if not y._view_chain or y._is_row_major() else copy_in(None, y)
-    return y if order_like(y) == order else copy_in(order, y)
+        return y if not y._view_chain or y._is_row_major() else copy_to_order(None, y)
+    return y if order_of(y) == order else copy_to_order(order, y)
 
 
 # What the families declare with `public`
-EXACT: set[str] = set()  # whose out= must be of the result's dtype; the others convert
-APART: set[str] = set()  # whose out= must not be what they read: they read on as they write
+EXACT_DTYPE_OUT: set[str] = set()  # whose out= must be of the result's dtype; the others convert
+NO_ALIAS_OUT: set[str] = set()  # whose out= must not be what they read: they read on as they write
 
 
 def with_out(name: str, fn: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
@@ -146,12 +146,12 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
         )
     if out.device is not result.device:
         raise RuntimeError(f"{name}: expected out= on {result.device}, got {out.device}")
-    if out.dtype is not result.dtype and name in EXACT:
+    if out.dtype is not result.dtype and name in EXACT_DTYPE_OUT:
         raise RuntimeError(
             f"{name}: Expected out tensor to have dtype {result.dtype.name}, but got "
             f"{out.dtype.name} instead"
         )
-    check.no_overlap(name, out, *leaves(read), same=name not in APART)
+    check.no_overlap(name, out, *leaves(read), same=name not in NO_ALIAS_OUT)
     if out.shape != result.shape:
         if out.numel():
             warnings.warn(

@@ -26,7 +26,7 @@ OVERRIDES: list[Any] = []  # who asks for __torch_function__, if there is one: s
 NOBODY = object()  # takes a call over
 INSTEAD: list[Any] = []  # what makes something of a call that failed, if it is one that it knows
 TRACERS: list[Any] = []  # who records calls now, in all threads: see jit/record.py
-REBIND: Functions = {}  # those whose in-place variant makes the tensor itself the view
+INPLACE_VIEW_OPS: Functions = {}  # those whose in-place variant makes the tensor itself the view
 _OUT_OF_RANGE = "for an index out of range; on the GPU when a value is next read."
 
 
@@ -56,10 +56,10 @@ def public(
     FUNCTIONS.update(find(functions))
     INPLACE.update(find(f"{inplace} {inplace_functions}"))
     INPLACE_FUNCTIONS.update(find(inplace_functions))
-    REBIND.update(find(rebind))
-    layouts.EXACT.update(out_exact.split())
-    layouts.APART.update(out_apart.split())
-    layouts.lie(scope, rows=rows, like=like, columns=columns)
+    INPLACE_VIEW_OPS.update(find(rebind))
+    layouts.EXACT_DTYPE_OUT.update(out_exact.split())
+    layouts.NO_ALIAS_OUT.update(out_apart.split())
+    layouts.declare_layout(scope, rows=rows, like=like, columns=columns)
     autocast.autocast(scope, **casts)
     for token in out_of_range.split():
         name, _, error = token.partition("=")
@@ -115,11 +115,13 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                     casting, mode.autocast = mode.autocast, None
                     try:
                         out = fn(*args, **kwargs)
-                        return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
+                        return (
+                            out if lies is None else layouts.apply_layout(out, lies, args, kwargs)
+                        )
                     finally:
                         mode.autocast = casting
             out = fn(*args, **kwargs)
-            return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
+            return out if lies is None else layouts.apply_layout(out, lies, args, kwargs)
         except Exception as error:
             if isinstance(error, TypeError) and (
                 name.startswith(_NUMBER_FIRST) or any(map(may_take, (*args, *kwargs.values())))

@@ -16,7 +16,7 @@ Adam.amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
 Adam.betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
 LRScheduler.last_epoch: the epoch to go on after; -1 begins anew.
 LRScheduler.optimizer: whose groups' rates are set.
-Layer.inplace: whether the input is overwritten with the result.
+FieldModule.inplace: whether the input is overwritten with the result.
 Optimizer.betas: b1 and b2, from 0 to below 1.
 Optimizer.capturable Optimizer.foreach Optimizer.fused: it changes nothing.
 Optimizer.decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
@@ -2950,7 +2950,7 @@ def in_place(how: str, fn: Any) -> str:
     return f"{how}; returns self.\n\n{fn.__doc__}"
 
 
-def fill(scope: dict[str, Any]) -> None:
+def complete_docstrings(scope: dict[str, Any]) -> None:
     """Let the texts of a namespace's functions and classes explain each argument: as a row above
     does, or a name that they refer to ("Arguments are Conv2d's"), or a base. A class's text waits
     until it is read."""
@@ -2959,12 +2959,12 @@ def fill(scope: dict[str, Any]) -> None:
     ]
     for value in own:
         if isinstance(value, type) and type(vars(value).get("__doc__")) is str:
-            value.__doc__ = _Text(value, scope)  # type: ignore[assignment]
+            value.__doc__ = _LazyDocstring(value, scope)  # type: ignore[assignment]
         elif isinstance(value, types.FunctionType) and value.__doc__:
             value.__doc__ = _filled(value, value.__doc__, scope)
 
 
-class _Text:
+class _LazyDocstring:
     """The docstring of a class before it is read."""
 
     def __init__(self, kind: type, scope: dict[str, Any]) -> None:

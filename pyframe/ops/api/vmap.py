@@ -1,9 +1,9 @@
 """vmap: a function runs once, and each of its ops on a whole batch.
 
 What the function sees are per-example tensors: their shape is that of one example, and in place of
-a value their node has the batched tensor that they stand for, with a first dim more. `Batch` is the
-thread's Recorder (`mode.capture`) meanwhile: it runs each op on the batched tensors, as the op's
-batching rule says.
+a value their node has the batched tensor that they stand for, with a first dim more. `VmapLevel` is
+the thread's Recorder (`mode.capture`) meanwhile: it runs each op on the batched tensors, as the
+op's batching rule says.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any, TypeVar
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply, note_history
+from pyframe.core.dispatch import apply, record_grad_node
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage
-from pyframe.core.op import CONST, ROUTINE, Op
+from pyframe.core.op import CONST, EXTERN, Op
 from pyframe.ops.api import batching_rules as rules
-from pyframe.ops.api.check import refuse
+from pyframe.ops.api.check import assert_not
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.shape.join import cat, stack
 from pyframe.ops.shape.movement import expand, movedim
-from pyframe.tensor import Tensor, whole_of
+from pyframe.tensor import Tensor, base_tensor
 from pyframe.tensor.tree import leaves, unflatten
 
 R = TypeVar("R")
 
 # The op of a per-example tensor's node; it is in no graph that runs.
-PER_EXAMPLE = Op("per_example", ROUTINE, "", "batch batched")
+BATCHED_OP = Op("per_example", EXTERN, "", "batch batched")
 del _op.REGISTRY["per_example"]
 
 
@@ -52,17 +52,17 @@ class _Over:
 def _as_around(name: str) -> Any:
     """A method of Batch that only tells the Recorder around it, or asks it."""
 
-    def run(self: Batch, *args: Any) -> Any:
+    def run(self: VmapLevel, *args: Any) -> Any:
         return None if self.outer is None else getattr(self.outer, name)(*args)
 
     return run
 
 
-def _nothing(self: Batch, *args: Any) -> None:
+def _nothing(self: VmapLevel, *args: Any) -> None:
     """What a batch need not know."""
 
 
-class Batch:
+class VmapLevel:
     """One `vmap` of `size` examples, and the ops on them: see core.modes.Recorder."""
 
     orders = False
@@ -88,17 +88,17 @@ class Batch:
 
     def per_example(self, batched: Tensor) -> Tensor:
         """What the function sees of a batched tensor."""
-        out = _dispatch.new(self._node(batched))
+        out = _dispatch.tensor_from_node(self._node(batched))
         self.made_here.add(out._storage)
         return out
 
     def _node(self, batched: Tensor) -> Node:
         n = batched._node
-        return Node(PER_EXAMPLE, (), (self, batched), n.shape[1:], n.dtype, n.device)
+        return Node(BATCHED_OP, (), (self, batched), n.shape[1:], n.dtype, n.device)
 
     def find(self, node: Node) -> Tensor | None:
         """The batched tensor that `node` stands for; None if it is the same for all examples."""
-        if node.op is PER_EXAMPLE and node.attrs[0] is self:
+        if node.op is BATCHED_OP and node.attrs[0] is self:
             batched: Tensor = node.attrs[1]
             return batched
         if node.data is None and node.op is not None and node.op.alias:
@@ -149,7 +149,7 @@ class Batch:
         if op.alias:
             out._share(inputs[0], op, attrs)
         if op.differentiable and mode.grad:
-            note_history(op, inputs, attrs, out)
+            record_grad_node(op, inputs, attrs, out)
         return out
 
     def _draws(self) -> bool:
@@ -179,7 +179,7 @@ class Batch:
                     "would write another value. Write to a clone, or use an out-of-place operator"
                 )
             owner = x if x._base is None else x._base
-            base = self.repeated(whole_of(x._storage) if owner._view_chain else owner)
+            base = self.repeated(base_tensor(x._storage) if owner._view_chain else owner)
         new = self.repeated(value)
         if x._view_chain:
             with self.outside():
@@ -216,7 +216,7 @@ class Batch:
         """Of all examples at once; which value it was is not told."""
         found = self.batched(bad)
         with self.outside():
-            refuse(bad if found is None else found, message, error)
+            assert_not(bad if found is None else found, message, error)
 
     def is_first(self, what: tuple[Any, ...]) -> bool:
         """Examples are checked each time."""
@@ -234,7 +234,7 @@ class Batch:
             if mode.capture is not None:
                 mode.capture.read(x, op)
 
-    def drawn_on_host(self) -> None:
+    def on_host_random(self) -> None:
         """The same for all examples, and drawn once."""
         if self._draws():
             raise RuntimeError(
@@ -244,7 +244,7 @@ class Batch:
 
         with self.outside():
             if mode.capture is not None:
-                mode.capture.drawn_on_host()
+                mode.capture.on_host_random()
 
     def made(self, x: Tensor) -> None:
         """It may come to hold examples."""
@@ -261,18 +261,18 @@ class Batch:
 
     # --- what only a capture has to know: ops that are the same for all examples it sees itself
 
-    saw = touched = due = _nothing  # ops outside say so
+    on_operand = on_alias_changed = due = _nothing  # ops outside say so
 
     @property
     def replays(self) -> bool:
         """As where `vmap` was called."""
         return self.outer is not None and self.outer.replays
 
-    def give_up(self, why: str) -> None:
+    def graph_break(self, why: str) -> None:
         """The capture around ends; the batch goes on."""
         with self.outside():
             if mode.capture is not None:
-                mode.capture.give_up(why)
+                mode.capture.graph_break(why)
 
     def constant(self, number: Any, dtype: dt.dtype, device: Device) -> Node:
         """As where `vmap` was called."""
@@ -280,8 +280,8 @@ class Batch:
             return _op.const(number, dtype, device)
 
     # as where `vmap` was called, if a Recorder is there
-    read_again, source = _as_around("read_again"), _as_around("source")
-    placed, touch_grad, hold = map(_as_around, ("placed", "touch_grad", "hold"))
+    bind_host_array, source = _as_around("bind_host_array"), _as_around("source")
+    placed, on_grad_access, hold = map(_as_around, ("placed", "on_grad_access", "hold"))
 
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
         """As where `vmap` was called."""
@@ -295,7 +295,7 @@ def _plain(x: Any) -> Any:
     if type(x) is Node:
         return _op.const(_op.number_of(x), x.dtype, x.device)
     n = x._node
-    return _dispatch.new(_plain(n)) if n.op is CONST and n.data is None else x
+    return _dispatch.tensor_from_node(_plain(n)) if n.op is CONST and n.data is None else x
 
 
 # --- vmap
@@ -380,7 +380,7 @@ def _mapped(
 ) -> Any:  # fmt: skip
     """What `func` gives, batched, for all examples of `batched` (where the dim is not None)."""
     (size, *_) = [x.shape[0] for x, d in zip(batched, dims, strict=True) if d is not None]
-    batch = Batch(size, randomness)
+    batch = VmapLevel(size, randomness)
     examples = [
         x if d is None else batch.per_example(x).requires_grad_(x.requires_grad)
         for x, d in zip(batched, dims, strict=True)

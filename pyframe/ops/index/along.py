@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply, at_hand
+from pyframe.core.dispatch import apply, is_materialized
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api.batching_rules import along_dim
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import checked_index, np_checked, take_rows
@@ -146,7 +146,7 @@ def _reduced_grads(
 
 
 take_along = Op(  # x, index -> the shape of index
-    "take_along", ROUTINE, "x index", "dim", fallback=_take_by_rows, batch=along_dim,
+    "take_along", EXTERN, "x index", "dim", fallback=_take_by_rows, batch=along_dim,
     infer=lambda x, index, dim: (index.shape, x.dtype), routine="index.take_along",
     numpy=lambda x, index, dim: np.take(x, np_positions(index, x.shape, dim)),
     x=lambda g, x_spec, index, dim: apply(
@@ -154,7 +154,7 @@ take_along = Op(  # x, index -> the shape of index
     ),
 )  # fmt: skip
 put_along = Op(  # a copy of base with source at its indices, the last of equals
-    "put_along", ROUTINE, "base index source", "dim", fallback=_put_by_winners, batch=along_dim,
+    "put_along", EXTERN, "base index source", "dim", fallback=_put_by_winners, batch=along_dim,
     infer=lambda base, *_: (base.shape, base.dtype), numpy=_put_along_numpy,
     routine="index.put_along",
     base=lambda g, index, dim: apply(
@@ -163,14 +163,14 @@ put_along = Op(  # a copy of base with source at its indices, the last of equals
     source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
 )  # fmt: skip
 add_along = Op(  # base with source added at its indices
-    "add_along", ROUTINE, "base index source", "dim", batch=along_dim, routine="index.add_along",
+    "add_along", EXTERN, "base index source", "dim", batch=along_dim, routine="index.add_along",
     infer=lambda base, *_: (base.shape, base.dtype),
     numpy=functools.partial(_reduce_along_numpy, how="sum"),
     fallback=functools.partial(_reduce_by_comparing, how="sum"),
     base=lambda g: g, source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
 )  # fmt: skip
 reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
-    "reduce_along", ROUTINE, "base index source", "dim how", batch=along_dim,
+    "reduce_along", EXTERN, "base index source", "dim how", batch=along_dim,
     infer=lambda base, *_: (base.shape, base.dtype), routine="index.reduce_along",
     numpy=_reduce_along_numpy, fallback=_reduce_by_comparing,
     base=lambda g, y, base, index, source, dim, how: _reduced_grads(
@@ -220,7 +220,7 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
     if not input.ndim or not index.numel():
         return gather(input, d, index)
     # where it is recorded it becomes, with its gradient, a part of other kernels
-    if index.shape[d] == 1 and not at_hand(input):
+    if index.shape[d] == 1 and not is_materialized(input):
         return _take_by_rows(input, index, d)
     return apply(take_along, (input, index), (d,))
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core.dispatch import apply, can_read_value
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import HistogramddResult, HistogramResult
@@ -159,13 +159,13 @@ def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Te
     if low is None or low == high:
         if not x.numel():
             low, high = (0.0, 1.0) if low is None else (low - widen, high + widen)
-        elif values_known(x):
+        elif can_read_value(x):
             low, high = amin(x).item(), amax(x).item()
             if not (math.isfinite(low) and math.isfinite(high)):
                 raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
         else:
             low, high = amin(x), amax(x)
-            check.later(
+            check.defer_assert(
                 el.logical_not(el.logical_and(el.isfinite(low), el.isfinite(high))),
                 f"{name}: the range of the values is not finite",
                 RuntimeError,
@@ -336,9 +336,9 @@ def segment_reduce(
     n = data.shape[d]
     counts = diff(given) if lengths is None else given
     if not unsafe and lengths is not None:
-        check.refuse(el.lt(lengths, 0), f"{name}(): lengths contains negative value!")
+        check.assert_not(el.lt(lengths, 0), f"{name}(): lengths contains negative value!")
         message = f"{name}(): Expected all rows of lengths along axis to sum to {n} when !unsafe."
-        check.refuse(el.ne(sum_(lengths, -1), n), message)
+        check.assert_not(el.ne(sum_(lengths, -1), n), message)
     whole = lengths is not None
     ends = cumsum(given, -1) if whole else mv.narrow(given, d, 1, given.shape[d] - 1)
     runs = ends.shape[d]

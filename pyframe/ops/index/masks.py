@@ -8,7 +8,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core.dispatch import apply, can_read_value
 from pyframe.core.node import Lasting
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -71,7 +71,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     bool_mask("masked_fill", mask)
     check.one_value("masked_fill", value, input.dtype)
     if isinstance(value, Tensor):
-        if value.dtype.category > input.dtype.category and values_known(value):
+        if value.dtype.category > input.dtype.category and can_read_value(value):
             return masked_fill(input, mask, value.item())
         value = value.to(input.device, input.dtype)
     elif input.dtype.category < dt.of_scalar(value).category:
@@ -91,9 +91,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not input.numel():
         return input.clone()
     seen, few = _running_count(mask.reshape(-1)), source.numel()
-    n = seen[-1].item() if values_known(mask) else "as many"
+    n = seen[-1].item() if can_read_value(mask) else "as many"
     message = f"masked_scatter: expected at least {n} elements in source, as mask has, got {few}"
-    check.refuse(el.gt(seen[-1], few), message)
+    check.assert_not(el.gt(seen[-1], few), message)
     if few:
         index = el.clamp(seen - 1, 0, few - 1)
         values = apply(take_rows, (source.reshape(few, 1), index)).reshape(input.shape)

@@ -12,17 +12,17 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import alike, usual
+from pyframe.core.op import EXTERN, Constants, Grid, KernelSpec, Op, ShaderTemplate, grid_1d
+from pyframe.core.sizes import statically_equal, tuning_hint
 from pyframe.graph import functions as f
-from pyframe.ops.api.batching_rules import merged
+from pyframe.ops.api.batching_rules import fold_batch_dim
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 RUN = 2048  # what one workgroup sorts: keys and indices fill the 16 KiB that WebGPU promises
-SHORT = 256  # of which each thread of a workgroup sorts one
-FEW = 16  # as many smallest elements are found one by one
+ONE_WORKGROUP_LENGTH = 256  # of which each thread of a workgroup sorts one
+FEW_SMALLEST = 16  # as many smallest elements are found one by one
 
 
 def key_numpy(x: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def _kth_numpy(key: np.ndarray, k: int) -> np.ndarray:
 def argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
     """NumPy finds the smallest fast, and sorts numbers much faster than their indices: each key
     takes its place along."""
-    if 0 < first <= FEW and (found := _smallest(key, first)) is not None:
+    if 0 < first <= FEW_SMALLEST and (found := _smallest(key, first)) is not None:
         return found
     packed = _packed(key)
     if packed is None:
@@ -114,8 +114,8 @@ def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
     if rows * n == 0:
         return key[:, :first].to(dt.int64)
     size, runs = RUN, 1
-    if not alike(first, n):
-        size = min(RUN, max(1 << (4 * first - 1).bit_length(), SHORT))
+    if not statically_equal(first, n):
+        size = min(RUN, max(1 << (4 * first - 1).bit_length(), ONE_WORKGROUP_LENGTH))
     while runs * size < n:
         runs *= 2
     size = size if runs > 1 else n
@@ -136,20 +136,20 @@ def order_of(key: Tensor, first: int | None = None, descending: bool = False) ->
     return apply(argsort_op, (key,), (key.shape[1] if first is None else first,))
 
 
-def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _runs_plan(call: KernelSpec) -> tuple[Constants, Grid]:
     rows, n = call.shape
-    most = max(usual(n, RUN), 2)  # a power of two for all lengths that come here
-    return {"ROWS": rows, "N": n, "P": 1 << (most - 1).bit_length()}, in_a_line(rows)
+    most = max(tuning_hint(n, RUN), 2)  # a power of two for all lengths that come here
+    return {"ROWS": rows, "N": n, "P": 1 << (most - 1).bit_length()}, grid_1d(rows)
 
 
-def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _merge_plan(call: KernelSpec) -> tuple[Constants, Grid]:
     size, ((rows, _), (runs, n)) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "RUNS": runs // rows, "L": n // 2}, in_a_line(-(-size // 256))
+    return {"SIZE": size, "RUNS": runs // rows, "L": n // 2}, grid_1d(-(-size // 256))
 
 
-def _search_plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _search_plan(call: KernelSpec) -> tuple[Constants, Grid]:
     size, ((_, n), _) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "M": call.shape[1], "N": n, "NEIGHBOURS": ()}, in_a_line(-(-size // 256))
+    return {"SIZE": size, "M": call.shape[1], "N": n, "NEIGHBOURS": ()}, grid_1d(-(-size // 256))
 
 
 def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -159,12 +159,12 @@ def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): indices in ascending order, stable
-    "argsort", ROUTINE, "key", "first", numpy=argsort_numpy, fallback=_argsort_by_runs,
-    batch=merged, routine="sort.argsort",
+    "argsort", EXTERN, "key", "first", numpy=argsort_numpy, fallback=_argsort_by_runs,
+    batch=fold_batch_dim, routine="sort.argsort",
     infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
 kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k from 1
-    "kth_index", ROUTINE, "key", "k", numpy=_kth_numpy, batch=merged,
+    "kth_index", EXTERN, "key", "k", numpy=_kth_numpy, batch=fold_batch_dim,
     routine="sort.kth_index",
     fallback=lambda key, k: order_of(key, k)[:, k - 1 :],
     infer=lambda key, k: ((key.shape[0], 1), dt.int64),
@@ -187,14 +187,14 @@ def _merge_by_rank(key: Tensor, order: Tensor) -> Tensor:
 
 
 sort_runs = Op(  # the same as argsort, all of rows of at most RUN
-    "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
+    "sort_runs", EXTERN, "key", infer=lambda key: (key.shape, dt.int64),
     numpy=lambda key: argsort_numpy(key, key.shape[1]),
-    fallback=_by_rank, kernel=KernelFile("sort.wgsl", _runs_plan), batch=merged,
+    fallback=_by_rank, kernel=ShaderTemplate("sort.wgsl", _runs_plan), batch=fold_batch_dim,
     routine="sort.sort_runs",
 )  # fmt: skip
 merge_runs = Op(  # keys (rows, n), indices (runs, 2 l) in sorted halves: those of sorted runs
-    "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
-    numpy=_merge_numpy, fallback=_merge_by_rank, kernel=KernelFile("merge.wgsl", _merge_plan),
+    "merge_runs", EXTERN, "key order", infer=lambda key, order: (order.shape, order.dtype),
+    numpy=_merge_numpy, fallback=_merge_by_rank, kernel=ShaderTemplate("merge.wgsl", _merge_plan),
     routine="sort.merge_runs",
 )  # fmt: skip
 
@@ -206,9 +206,9 @@ def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 search_op = Op(  # keys (rows, n) in order, keys (rows, m) -> int64 (rows, m): how many are smaller
-    "searchsorted", ROUTINE, "sequence value", numpy=_search_numpy,
+    "searchsorted", EXTERN, "sequence value", numpy=_search_numpy,
     infer=lambda sequence, value: (value.shape, dt.int64),
     fallback=lambda sequence, value: (mv.unsqueeze(sequence, 1) < mv.unsqueeze(value, 2)).sum(2),
-    kernel=KernelFile("search.wgsl", _search_plan), batch=merged,
+    kernel=ShaderTemplate("search.wgsl", _search_plan), batch=fold_batch_dim,
     routine="sort.searchsorted",
 )  # fmt: skip

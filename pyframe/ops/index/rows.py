@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core.dispatch import apply, can_read_value
 from pyframe.core.modes import mode
 from pyframe.core.op import (
-    ROUTINE,
+    EXTERN,
     Constants,
     Grid,
-    KernelCall,
-    KernelFile,
+    KernelSpec,
     Op,
+    ShaderTemplate,
     const,
-    in_a_line,
+    grid_1d,
 )
-from pyframe.core.sizes import number
+from pyframe.core.sizes import size_hint
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.index.order import order_of, search_op
@@ -75,16 +75,16 @@ def _put_rows_numpy(base: np.ndarray, index: np.ndarray, source: np.ndarray) -> 
     return out
 
 
-def _plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _plan(call: KernelSpec) -> tuple[Constants, Grid]:
     """One thread for each element of the result (D, B)."""
     rows = call.operands[0][0]  # of x, of index or of base
     count = call.operands[1][0]  # of index or of source
     size = math.prod(call.shape)
     consts: Constants = {"D": rows, "B": call.shape[1], "COUNT": count, "SIZE": size}
-    return {**consts, "NEIGHBOURS": ()}, in_a_line(-(-size // 256))
+    return {**consts, "NEIGHBOURS": ()}, grid_1d(-(-size // 256))
 
 
-def _plan_few(call: KernelCall) -> tuple[Constants, Grid]:
+def _plan_few(call: KernelSpec) -> tuple[Constants, Grid]:
     """The same where threads look at all of the index: each for elements of one row."""
     consts, grid = _plan(call)
     return {**consts, "NEIGHBOURS": (call.shape[1],)}, grid
@@ -143,17 +143,18 @@ def _add_segments_by_mask(bounds: Tensor, order: Tensor, source: Tensor) -> Tens
 
 
 take_rows = Op(  # x (D, B), index (n,) -> (n, B)
-    "take_rows", ROUTINE, "x index",
+    "take_rows", EXTERN, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
     numpy=lambda x, index: np.take(x, np_checked(index, x.shape[0]), 0),
-    fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan, moves=True),
+    fallback=_take_by_mask, kernel=ShaderTemplate("take_rows.wgsl", _plan, moves=True),
     routine="index.take_rows",
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
     batch=_batched, reads=lambda shapes, out: (math.prod(out), math.prod(shapes[1])),
 )  # fmt: skip
 
 
-MANY = 1 << 18  # indices whose rows one thread of the GPU's kernel may add: see reduction.ROUNDS
+# Indices whose rows one thread of the GPU's kernel may add: see reduction.ROUNDS
+MAX_THREAD_INDICES = 1 << 18
 
 
 LOOKS = 1 << 26  # of results at indices, which take a GPU as long as the kernels that sort
@@ -162,7 +163,7 @@ LOOKS = 1 << 26  # of results at indices, which take a GPU as long as the kernel
 def _few(index: Any, shape: Shape) -> bool:
     """Whether each result of `shape` may look at all indices, instead of sorting them."""
     n = index.shape[0]
-    return bool(n <= 1024) and number(n * math.prod(shape)) <= LOOKS
+    return bool(n <= 1024) and size_hint(n * math.prod(shape)) <= LOOKS
 
 
 def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
@@ -178,8 +179,8 @@ def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
     if _few(index, (rows, source.shape[1])):
         return apply(add_few_rows, (index, source), (rows,))
     n = index.shape[0]
-    if n > MANY:
-        parts = [slice(i, i + MANY) for i in range(0, n, MANY)]
+    if n > MAX_THREAD_INDICES:
+        parts = [slice(i, i + MAX_THREAD_INDICES) for i in range(0, n, MAX_THREAD_INDICES)]
         return functools.reduce(
             el.add, [_add_rows_by_kernels(index[p], source[p], rows) for p in parts]
         )
@@ -211,7 +212,7 @@ _put: dict[str, Any] = {
 }  # fmt: skip
 
 add_rows = Op(  # index (n,), source (n, B) -> (rows, B): row d is the sum of sources with index d
-    "add_rows", ROUTINE, **_add, fallback=_add_rows_by_kernels, batch=_batched,
+    "add_rows", EXTERN, **_add, fallback=_add_rows_by_kernels, batch=_batched,
     flops=lambda shapes, out: math.prod(shapes[1]),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
@@ -225,24 +226,24 @@ def added(index: Tensor, rows: Tensor, n: int) -> Tensor:
 
 
 put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the last of equals wins
-    "put_rows", ROUTINE, **_put, fallback=_put_rows_by_kernels, batch=_batched,
+    "put_rows", EXTERN, **_put, fallback=_put_rows_by_kernels, batch=_batched,
     base=lambda g, index: apply(
         put_rows, (g, index, g.new_zeros(index.shape[0], g.shape[1]))
     ),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
 add_few_rows = Op(
-    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan_few, moves=True),
+    "add_few_rows", EXTERN, **_add, kernel=ShaderTemplate("add_rows.wgsl", _plan_few, moves=True),
     fallback=lambda index, source, rows: _add_by_mask(_hits(index, rows), source),
 )  # fmt: skip
 put_few_rows = Op(
-    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan_few, moves=True),
+    "put_few_rows", EXTERN, **_put, kernel=ShaderTemplate("put_rows.wgsl", _plan_few, moves=True),
     fallback=_put_by_mask,
 )  # fmt: skip
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
-    "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
+    "add_segments", EXTERN, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
-    fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan, moves=True),
+    fallback=_add_segments_by_mask, kernel=ShaderTemplate("segments.wgsl", _plan, moves=True),
     routine="index.add_segments",
 )  # fmt: skip
 
@@ -282,7 +283,7 @@ def _over_numpy(
     return out.reshape(shape)
 
 
-def _plan_row(call: KernelCall) -> tuple[Constants, Grid]:
+def _plan_row(call: KernelSpec) -> tuple[Constants, Grid]:
     """One thread for each element of the base, or of the value."""
     _, offset, rows = call.attrs.values()
     outer, inner = call.operands[-1]
@@ -290,7 +291,7 @@ def _plan_row(call: KernelCall) -> tuple[Constants, Grid]:
     size = call.operands[0][0] if all_of_it else outer * inner
     consts: Constants = {"D": rows, "B": inner, "OFFSET": offset, "END": outer, "SIZE": size}
     consts["NEIGHBOURS"] = () if all_of_it else (inner, offset)
-    return consts, in_a_line(-(-size // 256))
+    return consts, grid_1d(-(-size // 256))
 
 
 def _put_row_by_mask(
@@ -309,22 +310,22 @@ def _put_row_by_mask(
 # The base, in line, with a value (outer, inner) in one row of each of `outer` parts of so many rows
 # that lie in line from `offset` on.
 put_row = Op(
-    "put_row", ROUTINE, "base place value", "shape offset rows",
+    "put_row", EXTERN, "base place value", "shape offset rows",
     numpy=lambda base, *rest: _over_numpy(np.array(base), *rest),
     infer=lambda base, place, value, shape, offset, rows: (shape, base.dtype),
     fallback=_put_row_by_mask, routine="index.put_row",
-    kernel=KernelFile("put_row.wgsl", _plan_row, moves=True),
+    kernel=ShaderTemplate("put_row.wgsl", _plan_row, moves=True),
 )  # fmt: skip
 put_row_over = Op(  # over the base: elsewhere the memory of the result stays as it is
-    "put_row_over", ROUTINE, "place value", "shape offset rows",
-    infer=lambda place, value, shape, offset, rows: (shape, value.dtype), in_part=_over_numpy,
+    "put_row_over", EXTERN, "place value", "shape offset rows",
+    infer=lambda place, value, shape, offset, rows: (shape, value.dtype), write_slice=_over_numpy,
     numpy=lambda place, value, shape, offset, rows: _over_numpy(
         np.zeros(math.prod(shape), value.dtype), place, value, shape, offset, rows
     ),
     fallback=lambda place, value, shape, offset, rows: _put_row_by_mask(
         value.new_zeros(math.prod(shape)), place, value, shape, offset, rows
     ),
-    kernel=KernelFile("put_row_over.wgsl", _plan_row, moves=True), routine="index.put_row_over",
+    kernel=ShaderTemplate("put_row_over.wgsl", _plan_row, moves=True), routine="index.put_row_over",
 )  # fmt: skip
 put_row.over = put_row_over
 
@@ -345,8 +346,8 @@ def checked_index(
 ) -> Tensor:
     """`index` with negatives counted from the end (if `wrap`); `error` where it is out of range."""
     least = -rows if wrap else 0
-    if not values_known(index):
-        check.later(
+    if not can_read_value(index):
+        check.defer_assert(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
             error,
@@ -373,13 +374,13 @@ def checked_classes(
     """`index` itself; `error` where an element is outside 0..n-1 (and not `ignore`); `of` says
     what there are n of."""
     message = f"{what} out of range: expected 0 to {n - 1}"
-    if not values_known(index):
+    if not can_read_value(index):
         if not check.is_new(index, n, ignore):  # as a loss and metrics check their targets
             return index
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        check.later(bad, message + of, error, index)
+        check.defer_assert(bad, message + of, error, index)
         return index
     data = index._node.data
     if not data.size or _all_below(data, n):

@@ -9,9 +9,9 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.batching_rules import merged
+from pyframe.ops.api.batching_rules import fold_batch_dim
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import (
     KthvalueResult,
@@ -43,9 +43,9 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
 
 
 reorder = Op(  # x (rows, n), order (rows, m) of different indices
-    "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
+    "reorder", EXTERN, "x order", infer=lambda x, order: (order.shape, x.dtype),
     numpy=lambda x, order: np.take(x, np_positions(order, x.shape, 1)), fallback=_reorder_by_rows,
-    batch=merged, routine="index.reorder",
+    batch=fold_batch_dim, routine="index.reorder",
     x=lambda g, order, x_spec: _put_back(g, order, x_spec.shape[1]),
 )  # fmt: skip
 
@@ -235,7 +235,7 @@ def _checked_q(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
         if q.device is not input.device:
             raise RuntimeError(f"{name}() q must be on {input.device}, got {q.device}")
         inside = el.logical_and(el.ge(q, 0), el.le(q, 1))
-        check.refuse(el.logical_not(inside), message)
+        check.assert_not(el.logical_not(inside), message)
         return q
     if not 0 <= q <= 1:
         raise RuntimeError(f"{message} but got {q}")

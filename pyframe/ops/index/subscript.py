@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core.dispatch import apply, can_read_value
 from pyframe.core.modes import mode
-from pyframe.core.op import Turned
+from pyframe.core.op import PermutedLayout
 from pyframe.core.sizes import indices
 from pyframe.core.symbolic import SymbolicScalar
-from pyframe.core.view import memory_order, row_major_strides
+from pyframe.core.view import row_major_strides, stride_order
 from pyframe.ops.api import check, inplace
-from pyframe.ops.api.layouts import lying
+from pyframe.ops.api.layouts import ensure_order
 from pyframe.ops.api.public import public
 from pyframe.ops.index.masks import bool_mask, nonzero
 from pyframe.ops.index.rows import (
@@ -53,9 +53,7 @@ def _parse(
     items = _masks_as_indices(x, _items(x, key, moving is not None, views))
     ints = [at for at, i in enumerate(items) if type(i) is int]
     # a GPU's Program for a place that is written is that for all places
-    by_place = (
-        moving is not None and x.device.always_lazy and mode.capture is None and not mode.grad
-    )
+    by_place = moving is not None and x.device.is_lazy and mode.capture is None and not mode.grad
     last = ints[-1] if ints and by_place and not any(isinstance(i, Tensor) for i in items) else -1
     for at, i in enumerate(items):
         if i is None or isinstance(i, np.ndarray):
@@ -182,7 +180,7 @@ def _normalize(i: Any, x: Tensor, views: bool) -> Any:
                 "tensors used as indices must be long, int, byte or bool tensors, got "
                 f"{i.dtype.name}"
             )
-        if i.ndim == 0 and views and i.dtype is not dt.bool_ and values_known(i):
+        if i.ndim == 0 and views and i.dtype is not dt.bool_ and can_read_value(i):
             return int(i.item())
         return i if i.device is x.device else i.to(x.device)
     if isinstance(i, (list, tuple, range, np.ndarray)):
@@ -241,14 +239,14 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     out = mv.in_shape(apply(take_rows, (flat_rows, flat)), (*shape, *rest))
     if dim:
         out = mv.movedim(out, list(range(len(shape))), list(range(dim, dim + len(shape))))
-    if not dim and type(x._view_chain) is not Turned:
+    if not dim and type(x._view_chain) is not PermutedLayout:
         return out
     steps = [s for d, s in enumerate(x.stride()) if d not in tensors]
     steps[dim:dim] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
     after = len(rest) - dim
     index = ((*shape, *(1,) * after), (*row_major_strides(shape), *(0,) * after))
-    order = memory_order(out.shape, ((out.shape, tuple(steps)), index))
-    return lying(out, order)
+    order = stride_order(out.shape, ((out.shape, tuple(steps)), index))
+    return ensure_order(out, order)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:

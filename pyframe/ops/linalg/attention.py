@@ -13,10 +13,10 @@ from typing import Any
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of, runs_kernel
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import alike, number, usual
-from pyframe.ops.api.batching_rules import BatchedCall, each
-from pyframe.ops.api.vmap import Batch
+from pyframe.core.op import EXTERN, Constants, Grid, KernelSpec, Op, ShaderTemplate, grid_1d
+from pyframe.core.sizes import size_hint, statically_equal, tuning_hint
+from pyframe.ops.api.batching_rules import BatchedCall, loop_fallback
+from pyframe.ops.api.vmap import VmapLevel
 from pyframe.ops.index import masks
 from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import elementwise as el
@@ -29,9 +29,9 @@ from pyframe.tensor import Tensor
 
 WIDTH = 16  # numbers of a row that a thread has
 THREADS = 64  # of a workgroup, where rows are that many
-FEW = 16  # queries of a head of keys: with more of them keys are not cut into parts
+FEW_QUERIES = 16  # queries of a head of keys: with more of them keys are not cut into parts
 SHARE = 256  # keys of a part at least
-BUSY = 128  # workgroups that a GPU should have at least
+BUSY_WORKGROUPS = 128  # workgroups that a GPU should have at least
 
 
 # --- the definition
@@ -94,7 +94,7 @@ def _by_scores(
 def joint(q: Any, k: Any, v: Any) -> bool:
     """Whether all are of one shape: then the gradients lie beside each other, (B, T, 3, H, D), as
     what one projection makes of each token does."""
-    return alike(q, k) and alike(k, v)
+    return statically_equal(q, k) and statically_equal(k, v)
 
 
 def _grads_by_scores(
@@ -126,18 +126,18 @@ def lanes(d: int, e: int) -> int:
     return -(-max(d, e) // WIDTH)
 
 
-def _variants(call: KernelCall) -> dict[str, tuple[int, int]]:
+def _variants(call: KernelSpec) -> dict[str, tuple[int, int]]:
     """How many threads a workgroup has, and how many keys each meets at a time, at most."""
     some = [t for t in (THREADS, 2 * THREADS, THREADS // 2) if t <= call.limits.workgroup_size]
     return {f"{t} threads, {k} keys": (t, k) for t in some for k in (8, 4)}
 
 
-def _plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _plan(call: KernelSpec) -> tuple[Constants, Grid]:
     (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
     n, (threads, most) = lanes(d, e), call.variant or (THREADS, 8)
-    wanted = -(-usual(t, 4 * THREADS) // 4)  # fours of queries
+    wanted = -(-tuning_hint(t, 4 * THREADS) // 4)  # fours of queries
     parts = 1
-    while 2 * parts * wanted * n <= threads and 2 * parts <= usual(s, THREADS):
+    while 2 * parts * wanted * n <= threads and 2 * parts <= tuning_hint(s, THREADS):
         parts *= 2
 
     def room(fours: int, parts: int, keys: int) -> bool:
@@ -152,13 +152,13 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
         "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
         "FOURS": fours, "PARTS": parts, "EACH": keys, **_flags(call),
     }  # fmt: skip
-    return constants, in_a_line(b * h * -(-t // (4 * fours // parts)))
+    return constants, grid_1d(b * h * -(-t // (4 * fours // parts)))
 
 
-def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
+def _grad_plan(call: KernelSpec) -> tuple[Constants, Grid]:
     (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
     n, (threads, most) = lanes(d, e), call.variant or (THREADS, 8)
-    rows = max(usual(t, 2 * THREADS), usual(s, 2 * THREADS))
+    rows = max(tuning_hint(t, 2 * THREADS), tuning_hint(s, 2 * THREADS))
     pairs = min(max(threads // n, 1), -(-rows // 2))
     room = min(call.limits.workgroup_bytes // (16 * n * (8 + pairs)), most)
     constants: Constants = {
@@ -166,17 +166,17 @@ def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
         "PAIRS": pairs, "EACH": next(k for k in (8, 4, 2, 1) if k <= room),
         "JOINT": joint(*call.operands[:3]), **_flags(call),
     }  # fmt: skip
-    return constants, in_a_line(b * (h * -(-t // (2 * pairs)) + g * -(-s // (2 * pairs))))
+    return constants, grid_1d(b * (h * -(-t // (2 * pairs)) + g * -(-s // (2 * pairs))))
 
 
-def _flags(call: KernelCall) -> Constants:
+def _flags(call: KernelSpec) -> Constants:
     return {name.upper(): call.attrs[name] for name in ("causal", "masked", "drops")}
 
 
 def _batched(c: BatchedCall) -> Tensor:
     """Examples are more of dim 0."""
     if c.attrs[-1]:  # random bits are drawn for a place
-        return each(c)
+        return loop_fallback(c)
     inputs = [*[mv.flatten(x, 0, 1) for x in c.all()[:-3]], *c.xs[-3:]]
     parts = results_of(c.op, tuple(inputs), c.attrs)
     return join.cat([x.reshape(c.size, -1) for x in parts], 1)
@@ -206,8 +206,8 @@ def _grad_shapes(q: Any, k: Any, v: Any, *given: Any) -> Any:
 
 
 grad_op = Op(
-    "attention_grad", ROUTINE, f"q k v g lse delta {GIVEN}", FLAGS,
-    kernel=KernelFile("attention_grad.wgsl", _grad_plan, variants=_variants),
+    "attention_grad", EXTERN, f"q k v g lse delta {GIVEN}", FLAGS,
+    kernel=ShaderTemplate("attention_grad.wgsl", _grad_plan, variants=_variants),
     fallback=_grads_by_scores,
     batch=_batched, flops=_flops, **_vector(_grad_shapes),
 )  # fmt: skip
@@ -227,8 +227,8 @@ def _grads(q: Any, k: Any, v: Any, g: Any, y: Any, *given: Any) -> Any:
 
 
 attention_op = Op(
-    "attention", ROUTINE, f"q k v {GIVEN}", FLAGS,
-    kernel=KernelFile("attention.wgsl", _plan, variants=_variants), fallback=_by_scores,
+    "attention", EXTERN, f"q k v {GIVEN}", FLAGS,
+    kernel=ShaderTemplate("attention.wgsl", _plan, variants=_variants), fallback=_by_scores,
     batch=_batched, flops=_flops,
     **_vector(lambda q, k, v, *a: ((*q[:3], v[3]), q[:3])),
     q=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
@@ -241,7 +241,7 @@ attention_op = Op(
 )  # fmt: skip
 
 
-attention_op.remakes = True
+attention_op.recomputes_operands = True
 
 # --- the call
 
@@ -263,7 +263,7 @@ def attention(
         or (grouped and k.shape != (*v.shape[:-1], d))
         or lanes(d, e) > THREADS
         or (mask is not None and mask.requires_grad and mode.grad)
-        or (drops and (p >= 1 or isinstance(mode.capture, Batch)))
+        or (drops and (p >= 1 or isinstance(mode.capture, VmapLevel)))
     ):
         return None
     lead = tuple(q.shape[:-2])
@@ -277,8 +277,8 @@ def attention(
     if mask is not None:
         mask = el.where(mask, 0.0, -math.inf) if mask.dtype is dt.bool_ else mask.to(q.dtype)
         mask = mv.expand(mask, (*lead, t, s)).reshape(b, h, t, s)
-    parts = min(BUSY // number(b * g), number(s) // SHARE)
-    if parts > 1 and h // g * t <= FEW and not causal and not drops:
+    parts = min(BUSY_WORKGROUPS // size_hint(b * g), size_hint(s) // SHARE)
+    if parts > 1 and h // g * t <= FEW_QUERIES and not causal and not drops:
         y = _in_parts(q, k, v, mask, scale, parts)
     else:
         y, _ = _call(q, k, v, mask, scale, p, causal, drops)

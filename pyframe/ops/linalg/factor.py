@@ -15,7 +15,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import (
@@ -133,7 +133,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     float_matrix("cholesky_inverse", L, True, "L")
     zero = el.eq(matrices.main_diagonal(L.detach()), 0)
     what = "cholesky_inverse: a diagonal element is zero, the inversion could not be completed"
-    check.refuse(zero, f"{what} because the input matrix is singular.", matrices.LinAlgError)
+    check.assert_not(zero, f"{what} because the input matrix is singular.", matrices.LinAlgError)
     return cholesky_solve(matrices.eye_like(L, L.shape[-1]), L, upper)
 
 
@@ -260,7 +260,7 @@ def _np_order(pivots: Array, rows: int) -> Array:
 
 
 row_order_op = Op(
-    "linalg_row_order", ROUTINE, "pivots", "rows", numpy=_np_order,
+    "linalg_row_order", EXTERN, "pivots", "rows", numpy=_np_order,
     infer=lambda pivots, rows: ((*pivots.shape[:-1], rows), dt.int32),
 )  # fmt: skip
 
@@ -313,7 +313,7 @@ def lu_unpack(
         )
     n = LU_data.shape[-2]
     outside = el.logical_or(el.lt(LU_pivots, 1), el.gt(LU_pivots, n))
-    check.refuse(outside, f"lu_unpack: LU_pivots must be between 1 and {n} inclusive")
+    check.assert_not(outside, f"lu_unpack: LU_pivots must be between 1 and {n} inclusive")
     if LU_pivots.shape != (*LU_data.shape[:-2], min(LU_data.shape[-2:])):
         raise RuntimeError(
             f"lu_unpack: LU_pivots {list(LU_pivots.shape)} don't fit LU_data {list(LU_data.shape)}"
@@ -424,7 +424,7 @@ def _matrix_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor, kind: 
 
 # a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
 solve_op = Op(
-    "linalg_solve", ROUTINE, "a b", "kind what", numpy=_np_solve,
+    "linalg_solve", EXTERN, "a b", "kind what", numpy=_np_solve,
     results=_solve_shapes, batch=matrices.batched_results, a=_matrix_grad, b=_solve_grad,
 )  # fmt: skip
 
@@ -435,7 +435,7 @@ def _inverse_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...]) -> Tensor:
 
 
 inverse_op = Op(
-    "linalg_inv", ROUTINE, "a", "what",
+    "linalg_inv", EXTERN, "a", "what",
     numpy=lambda a, what: _np_solve(a, np.eye(a.shape[-1], dtype=a.dtype), "", what),
     results=lambda a, *_: (a, a[:-2]), batch=matrices.batched_results, a=_inverse_grad,
 )  # fmt: skip
@@ -673,7 +673,7 @@ def _by_ldl(ld: Array, pivots: Array, x: Array, hermitian: bool) -> None:
 
 
 ldl_solve_op = Op(
-    "linalg_ldl_solve", ROUTINE, "ld pivots b", "hermitian", numpy=_np_ldl_solve,
+    "linalg_ldl_solve", EXTERN, "ld pivots b", "hermitian", numpy=_np_ldl_solve,
     infer=lambda ld, pivots, b, h: (
         (*promotion.broadcast("linalg.ldl_solve", ld.shape[:-2], b.shape[:-2]), *b.shape[-2:]),
         b.dtype,
@@ -693,7 +693,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"{pivots.dtype.name} {list(pivots.shape)}"
         )
     far = el.gt(el.abs(pivots), LD.shape[-1])
-    check.refuse(
+    check.assert_not(
         el.logical_or(el.eq(pivots, 0), far),
         f"linalg.ldl_solve: Pivots must satisfy 1 <= |pivot| <= {LD.shape[-1]}; pass the result of "
         "ldl_factor",

@@ -17,8 +17,8 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import resolve
-from pyframe.core.dispatch import apply, values_known
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.dispatch import apply, can_read_value
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api.batching_rules import along_dims
 from pyframe.ops.api.public import public
 from pyframe.ops.linalg.matmul import matmul
@@ -35,8 +35,8 @@ Axes = tuple[int, ...]
 _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-SMALL = 64  # so many numbers are transformed by one product
-LARGE = 256  # and so many where they are a prime
+ONE_PRODUCT_LENGTH = 64  # so many numbers are transformed by one product
+LARGE_PRIME = 256  # and so many where they are a prime
 
 
 def _half(shape: tuple[int, ...], d: int, n: int) -> tuple[int, ...]:
@@ -89,9 +89,10 @@ def _along_last(x: Tensor, sign: int, scale: float, kept: int | None = None) -> 
     rest, factors = n, 0  # what is to be transformed, and into how many others it is cut
     while True:
         first = min(
-            (k for k in range(1, SMALL + 1) if rest % k == 0), key=lambda k: max(k, rest // k)
+            (k for k in range(1, ONE_PRODUCT_LENGTH + 1) if rest % k == 0),
+            key=lambda k: max(k, rest // k),
         )
-        if rest <= SMALL or first == 1:
+        if rest <= ONE_PRODUCT_LENGTH or first == 1:
             break
         rest //= first
         x = mv.transpose(x.reshape((*x.shape[:-1], first, rest)), -1, -2)
@@ -99,7 +100,7 @@ def _along_last(x: Tensor, sign: int, scale: float, kept: int | None = None) -> 
         x = mv.transpose(x * _constant(_roots(rest, first, rest * first, sign), x), -1, -2)
         factors, scale = factors + 1, 1.0
     turned = factors + 1 if factors else 0
-    if rest <= LARGE:
+    if rest <= LARGE_PRIME:
         out = _times(x, scale * _roots(rest, rest if factors else kept, rest, sign), turned)
     else:
         out = _turned(_by_convolution(x, sign, scale), turned)
@@ -152,12 +153,12 @@ def _c2r(x: Tensor, axes: Axes, norm: str, n: int) -> Tensor:
 # --- the ops
 
 c2c_op: Op = Op(
-    "fft_c2c", ROUTINE, "x", "axes norm inverse", infer=lambda x, *a: (x.shape, x.dtype),
+    "fft_c2c", EXTERN, "x", "axes norm inverse", infer=lambda x, *a: (x.shape, x.dtype),
     numpy=_c2c_numpy, fallback=_c2c, batch=along_dims,
     x=lambda g, axes, norm, inverse: apply(c2c_op, (g,), (axes, _SWAPPED[norm], not inverse)),
 )  # fmt: skip
 r2c_op: Op = Op(
-    "fft_r2c", ROUTINE, "x", "axes norm", batch=along_dims,
+    "fft_r2c", EXTERN, "x", "axes norm", batch=along_dims,
     infer=lambda x, axes, norm: (
         _half(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), x.dtype.to_complex()),
     numpy=lambda x, axes, norm: np.fft.rfftn(x, axes=axes, norm=norm), fallback=_r2c,
@@ -166,7 +167,7 @@ r2c_op: Op = Op(
               (axes, _SWAPPED[norm], True))),
 )  # fmt: skip
 c2r_op: Op = Op(
-    "fft_c2r", ROUTINE, "x", "axes norm n", batch=along_dims,
+    "fft_c2r", EXTERN, "x", "axes norm n", batch=along_dims,
     infer=lambda x, axes, norm, n: (_half(x.shape, axes[-1], n), x.dtype.to_real()),
     numpy=lambda x, axes, norm, n: np.fft.irfftn(
         x, [*[x.shape[d] for d in axes[:-1]], n], axes=axes, norm=norm),
@@ -488,7 +489,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = min(start + length, total) if length is not None else total - (n_fft // 2) * center
     signal, weight = signal[:, start:end], weight[:, start:end]
-    if values_known(weight) and weight.numel() and weight.abs().min().item() < 1e-11:
+    if can_read_value(weight) and weight.numel() and weight.abs().min().item() < 1e-11:
         raise RuntimeError(f"istft: window overlap add min: 1, {weight.abs().min().item():g} is 0")
     out = signal / weight
     if length is not None and length > out.shape[1]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
@@ -63,11 +63,11 @@ def columns(x: Tensor) -> Tensor:
 
 
 cofactors_op = Op(
-    "linalg_cofactors", ROUTINE, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_cofactors,
+    "linalg_cofactors", EXTERN, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_cofactors,
     batch=aligned, a=_cofactors_grad,
 )  # fmt: skip
 det_op = Op(
-    "linalg_det", ROUTINE, "a", infer=lambda a: (a.shape[:-2], a.dtype), numpy=np.linalg.det,
+    "linalg_det", EXTERN, "a", infer=lambda a: (a.shape[:-2], a.dtype), numpy=np.linalg.det,
     batch=aligned, a=lambda g, a: columns(g) * apply(cofactors_op, (a,)),
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _slogdet_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> Te
 
 
 slogdet_op = Op(
-    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, batch=matrices.batched_results,
+    "linalg_slogdet", EXTERN, "a", numpy=np.linalg.slogdet, batch=matrices.batched_results,
     results=lambda a: (a[:-2], a[:-2]), a=_slogdet_grad,
 )  # fmt: skip
 
@@ -207,7 +207,7 @@ def _matrix_exp_grad(g: Tensor, a: Tensor) -> Tensor:
 
 
 matrix_exp_op = Op(
-    "matrix_exp", ROUTINE, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_matrix_exp,
+    "matrix_exp", EXTERN, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_matrix_exp,
     batch=aligned, a=_matrix_exp_grad,
 )  # fmt: skip
 

@@ -16,8 +16,8 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, runs_kernel
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import changes
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import is_symbolic_size
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
@@ -30,7 +30,8 @@ from pyframe.ops.reduce.reductions import sum_op
 from pyframe.ops.shape import arrange, join, movement as mv
 from pyframe.tensor import Tensor, normalize_dim, upload
 
-LONG = 1 << 14  # columns that one thread of the GPU's kernel multiplies: see wgsl.reduction.ROUNDS
+# Columns that one thread of the GPU's kernel multiplies: see wgsl.reduction.ROUNDS
+MAX_THREAD_COLUMNS = 1 << 14
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -73,9 +74,9 @@ def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
 
 
 matmul_op = Op(
-    "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel="product",
+    "matmul", EXTERN, "a b", infer=_infer, numpy=_numpy, kernel="product",
     fallback=lambda a, b: _by_definition(a, b),
-    lower_routine=routines.matmul, routine="gemm.matmul",
+    lower_extern=routines.matmul, routine="gemm.matmul",
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
     batch=lambda c: _product_batched(c, *c.xs), flops=_flops,
 )  # fmt: skip
@@ -83,7 +84,7 @@ matmul_op = Op(
 
 # x (n, i), w (o, i) -> (n, o): matmul(x, w.T) whose gradient of w is no transposed view
 linear_op = Op(
-    "linear", ROUTINE, "x w", infer=lambda x, w: ((x.shape[0], w.shape[0]), x.dtype),
+    "linear", EXTERN, "x w", infer=lambda x, w: ((x.shape[0], w.shape[0]), x.dtype),
     fallback=lambda x, w: matmul(x, mv.transpose(w, 0, 1)),
     x=lambda g, w: matmul(g, conj(w)), w=lambda g, x: matmul(mv.transpose(g, 0, 1), conj(x)),
     batch=lambda c: _product_batched(c, c.xs[0], mv.transpose(c.xs[1], -1, -2)), flops=_flops,
@@ -120,7 +121,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _by_definition(a: Tensor, b: Tensor) -> Tensor:
-    if a.dtype.category == dt.COMPLEX and a.device.always_lazy:
+    if a.dtype.category == dt.COMPLEX and a.device.is_lazy:
         return _of_parts(a, b)
     return (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype)
 
@@ -160,8 +161,8 @@ def _parts(batch: int, m: int, n: int, k: int, device: Device) -> int:
     """Into how many parts the kernels cut the shared dim of a product."""
     from pyframe.codegen.wgsl.products import parts  # what runs on the CPU alone loads no WGSL
 
-    some = 1 if changes(k) else parts(m, n, k, batch, device.backend.limits)
-    return max(some, 1 if k <= LONG else -(-k // LONG))
+    some = 1 if is_symbolic_size(k) else parts(m, n, k, batch, device.backend.limits)
+    return max(some, 1 if k <= MAX_THREAD_COLUMNS else -(-k // MAX_THREAD_COLUMNS))
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import results_of
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.index import masks
@@ -53,7 +53,7 @@ def of_matrix(
 
     rules: Any = {} if vjp is None else {"a": lambda g, y, how: vjp(g, y, how)}
     return Op(
-        name, ROUTINE, "a", "how", infer=infer, numpy=numpy, results=shapes,
+        name, EXTERN, "a", "how", infer=infer, numpy=numpy, results=shapes,
         batch=batched_results, **rules,
     )  # fmt: skip
 

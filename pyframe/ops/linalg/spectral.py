@@ -14,7 +14,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import QR, SVD, Eig, Eigh, Geqrf, Lstsq, OldQR, OldSVD
@@ -381,7 +381,7 @@ def _pinv_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
 
 
 pinv_op = Op(
-    "linalg_pinv", ROUTINE, "a atol rtol", "hermitian",
+    "linalg_pinv", EXTERN, "a atol rtol", "hermitian",
     infer=lambda a, atol, rtol, h: ((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
     numpy=_np_pinv, a=_pinv_grad,
 )  # fmt: skip

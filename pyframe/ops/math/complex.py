@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply, at_hand, provide
+from pyframe.core.dispatch import apply, install_callbacks, is_materialized
 from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, Op, const
 from pyframe.graph import complexes, scalar as s
@@ -119,13 +119,13 @@ imag_op = Movement(
 view_as_real_op = Movement(
     "view_as_real", "x", alias=True,
     infer=lambda x: ((*x.shape, 2), x.dtype.to_real()), numpy=_interleaved,
-    x=lambda g: complex(g[..., 0], g[..., 1]), view=_float_map, as_nodes=_interleaved_nodes,
+    x=lambda g: complex(g[..., 0], g[..., 1]), view=_float_map, lower_view=_interleaved_nodes,
     put=lambda base, x: complex(x[..., 0], x[..., 1]),
 )  # fmt: skip
 view_as_complex_op = Movement(
     "view_as_complex", "x", alias=True,
     infer=lambda x: (x.shape[:-1], x.dtype.to_complex()), numpy=_joined,
-    x=lambda g: view_as_real(g), view=_pair_map, as_nodes=_joined_nodes,
+    x=lambda g: view_as_real(g), view=_pair_map, lower_view=_joined_nodes,
     put=lambda base, x: view_as_real(x),
 )  # fmt: skip
 complex_op = Op(
@@ -138,7 +138,7 @@ polar_op = Op(
     numpy=lambda a, t: _join(a * np.cos(t), a * np.sin(t)), scalar=complexes.polar,
     a=lambda g, y: real(conj(g) * el.sgn(y)), t=lambda g, y: real(conj(g) * (y * 1j)),
 )  # fmt: skip
-complex_op.keeps_order = polar_op.keeps_order = True
+complex_op.preserves_order = polar_op.preserves_order = True
 
 
 def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -199,7 +199,7 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"view_as_complex: Tensor must have a storage_offset divisible by 2, got "
             f"{input.storage_offset()}: clone() it first"
         )
-    if not at_hand(input):
+    if not is_materialized(input):
         _pair_map(input._index_map())
     return apply(view_as_complex_op, (input,))
 
@@ -224,7 +224,7 @@ def adjoint(input: Tensor) -> Tensor:
     return conj(input.transpose(-1, -2))
 
 
-provide(REAL=real)
+install_callbacks(REAL=real)
 
 public(
     globals(), both="conj resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj adjoint",

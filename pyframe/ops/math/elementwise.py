@@ -12,7 +12,7 @@ import numpy as np
 
 from pyframe.codegen.numpy import elementwise as lowering
 from pyframe.core import dispatch as _dispatch, dtypes as dt
-from pyframe.core.dispatch import apply, at_hand, provide
+from pyframe.core.dispatch import apply, install_callbacks, is_materialized
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
 from pyframe.graph import complexes, functions as f, mathematics as m, scalar as s
@@ -46,8 +46,8 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
     if not isinstance(b, Tensor):
         if b == 0:
             raise RuntimeError(message)
-    elif not at_hand(b):  # else NumPy looks
-        check.refuse(eq(b, 0), message)
+    elif not is_materialized(b):  # else NumPy looks
+        check.assert_not(eq(b, 0), message)
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
@@ -430,11 +430,11 @@ def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
     return cast_op(x, dtype)
 
 
-provide(CAST=cast)
+install_callbacks(CAST=cast)
 
 copy = op(
     "copy", "x", lambda x: np.array(x, order="C"), lambda x: x, lower=lowering.copy,
-    flops=no_flops, x=lambda g: g, keeps_order=False,
+    flops=no_flops, x=lambda g: g, preserves_order=False,
 )  # fmt: skip
 
 
@@ -445,13 +445,13 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 def ordered(x: Tensor, format: Any, name: str) -> Tensor:
     """`x` copied into the memory order of `format`."""
-    return _dispatch.copy_in(order_for(x, format, name), x)
+    return _dispatch.copy_to_order(order_for(x, format, name), x)
 
 
 def order_for(x: Tensor, format: Any, name: str) -> tuple[int, ...] | None:
     """The order of the dims in memory of what is made like `x` in `format`; None for row-major."""
     if format in (None, preserve_format):
-        return _dispatch.order_like(x)
+        return _dispatch.order_of(x)
     order = order_of(format)
     if order and x.ndim != len(order):
         raise RuntimeError(
@@ -538,7 +538,7 @@ def as_floats(name: str, *xs: Any) -> list[Tensor]:
 
 def new_like(x: Tensor, value: Any) -> Tensor:
     """A number as a 0-d tensor beside `x`, of the dtype of an operation on both."""
-    return _dispatch.new(const(value, result_type(x, value), x.device))
+    return _dispatch.tensor_from_node(const(value, result_type(x, value), x.device))
 
 
 # --- PyTorch's names with options

@@ -11,10 +11,10 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, op as _op, symbolic
 from pyframe.core.devices import get_default_device
-from pyframe.core.dispatch import apply, computed, in_order, way_on
+from pyframe.core.dispatch import apply, handler_on, run_eager, run_in_order
 from pyframe.core.modes import mode
-from pyframe.core.op import ELEMENTWISE, Op, Turned, const, const_for_ufunc
-from pyframe.core.sizes import changes
+from pyframe.core.op import ELEMENTWISE, Op, PermutedLayout, const, const_for_ufunc
+from pyframe.core.sizes import is_symbolic_size
 from pyframe.ops.api.arguments import no_tensor
 from pyframe.ops.api.autocast import casted
 from pyframe.ops.api.public import INSTEAD, NOBODY, may_take, public
@@ -47,7 +47,7 @@ class Elementwise(Op):
         self.rule = rule
         self.promoted_from = kw.pop("promoted_from", 0)
         self.uses_index = kw.pop("uses_index", False)  # its meaning takes `i`, the flat index
-        self.keeps_order = kw.pop("keeps_order", not self.uses_index)
+        self.preserves_order = kw.pop("preserves_order", not self.uses_index)
         self.numbers = kw.pop("numbers", EITHER)
         self.real = kw.pop("real", False)  # complex operands are refused
         self.refuses_bool = kw.pop("refuses_bool", NotImplementedError)  # what bools alone raise
@@ -211,19 +211,19 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
     dtype, device = m.dtype, m.device
     if dtype not in op.plain:
         return op.promoted(a, b)
-    way = way_on(device)
-    turned = x._view_chain and type(x._view_chain) is Turned
+    way = handler_on(device)
+    turned = x._view_chain and type(x._view_chain) is PermutedLayout
     if isinstance(y, Tensor):
         n = y._node
         if n.dtype is not dtype or n.device is not device:
             return op.promoted(a, b)
-        if way is not computed:
+        if way is not run_eager:
             m, n = x._value(), y._value()
             alike = len(m.shape) == len(n.shape) and m.shape == n.shape
         else:
             alike = m.shape == n.shape
         shape = m.shape if alike else broadcast(op.name, m.shape, n.shape)
-        if y._view_chain and type(y._view_chain) is Turned:
+        if y._view_chain and type(y._view_chain) is PermutedLayout:
             turned = True
     else:
         kind = type(y)
@@ -233,7 +233,7 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             fits = kind is float and dtype.category == dt.FLOAT
         if not fits:
             return op.promoted(a, b)
-        if way is not computed:
+        if way is not run_eager:
             m = x._value()
         if kind is int and dtype.category == dt.INTEGER and dtype.itemsize < 8:
             y = int(dt.wrapped(y, dtype))
@@ -246,7 +246,7 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
     if op.rule is TO_BOOL:
         dtype = dt.bool_
     if turned:
-        return in_order(op, (a, b), (), (m, n), shape, dtype, device)
+        return run_in_order(op, (a, b), (), (m, n), shape, dtype, device)
     return way(op, (a, b), (), (m, n), shape, dtype, device)
 
 
@@ -263,8 +263,8 @@ def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
         return x
     if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
         limits = np.iinfo(dtype.numpy)
-        if not changes(x) or not limits.min <= x <= limits.max:
-            x = symbolic.calculate(lambda n: int(dt.wrapped(n, dtype)), x)
+        if not is_symbolic_size(x) or not limits.min <= x <= limits.max:
+            x = symbolic.apply_symbolic(lambda n: int(dt.wrapped(n, dtype)), x)
     return const(x, dtype, device)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.extras import install
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import EXTERN, Op
 from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import aligned
@@ -213,7 +213,7 @@ SCIPY = {
     "scaled_modified_bessel_k1": "k1e",
 }  # fmt: skip
 
-scipy_op = Op("scipy", ROUTINE, "x", "name", infer=lambda x, name: (x.shape, x.dtype),
+scipy_op = Op("scipy", EXTERN, "x", "name", infer=lambda x, name: (x.shape, x.dtype),
               numpy=_by_scipy, batch=aligned)  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def _gammainc(a: np.ndarray, x: np.ndarray, upper: bool) -> Any:
 
 
 igamma_op = Op(
-    "igamma", ROUTINE, "a x", "upper",
+    "igamma", EXTERN, "a x", "upper",
     infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
     numpy=_gammainc, batch=aligned, a=_no_slope, x=_gamma_slope,
 )  # fmt: skip
@@ -266,7 +266,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 
 
 polynomial_op = Op(
-    "polynomial", ROUTINE, "x n", "name",
+    "polynomial", EXTERN, "x n", "name",
     infer=lambda x, n, name: (promotion.broadcast(name, x.shape, n.shape), x.dtype),
     numpy=mathfn.polynomial, batch=aligned,
 )  # fmt: skip

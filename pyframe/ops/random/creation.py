@@ -9,11 +9,11 @@ import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
-from pyframe.core.dispatch import check_dtype, computes_now, values_known
+from pyframe.core.dispatch import can_read_value, check_dtype, is_eager
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
-from pyframe.core.sizes import SymbolicSize, is_symbolic, number
+from pyframe.core.sizes import SymbolicSize, is_symbolic, size_hint
 from pyframe.core.symbolic import hint
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -23,7 +23,7 @@ from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
 
 
-class Options(TypedDict, total=False):
+class FactoryOptions(TypedDict, total=False):
     """What most functions here take by name."""
 
     dtype: dt.dtype | type | None
@@ -63,7 +63,7 @@ def options_of(name: str, kw: Any) -> Any:
 _USUAL = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
-def full(size: Any, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
+def full(size: Any, fill_value: Any, **kw: Unpack[FactoryOptions]) -> Tensor:
     """A tensor of `size` filled with one number; options as of `empty`."""
     return _filled("full", sizes_of("full", (size,)), fill_value, **options_of("full", kw))
 
@@ -75,29 +75,31 @@ def _filled(
     target = resolve(device)
     check.one_value(name, value)
     if isinstance(value, Tensor):
-        if not values_known(value):  # is not read
+        if not can_read_value(value):  # is not read
             value = value.detach().to(target, dtype or value.dtype)
             return finish(mv.expand(value, shape).clone(), requires_grad)
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
-    shown = hint(number(value) if d.itemsize >= 4 else value)  # a size fits into these
+    shown = hint(size_hint(value) if d.itemsize >= 4 else value)  # a size fits into these
     one = dt.convert_scalar(shown, d)
-    if not computes_now(target):
+    if not is_eager(target):
         if d.category == dt.INTEGER and shown is value:
             value = one  # wrapped, as -5 is to 251
-        with_grad = _dispatch.new(const(value, d, target))
+        with_grad = _dispatch.tensor_from_node(const(value, d, target))
         return finish(mv.expand(with_grad, shape).clone(), requires_grad)
     dt.check_room(*shape, itemsize=d.itemsize)
     if type(value) is int and value == 0:
         data = np.zeros(shape, d.numpy)  # its memory is not touched before it is used
     else:
         data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
-    return finish(_dispatch.new(Node(None, (), (), shape, d, target, data)), requires_grad)
+    return finish(
+        _dispatch.tensor_from_node(Node(None, (), (), shape, d, target, data)), requires_grad
+    )
 
 
 def _maker(name: str, value: int) -> Any:
-    def run(*sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
+    def run(*sizes: Any, size: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
         options = options_of(name, kw)
         options["dtype"] = options.get("dtype") or dt.get_default_dtype()
         return _filled(name, sizes_of(name, sizes, size), value, **options)
@@ -117,17 +119,17 @@ def like_options(input: Tensor, kw: Any) -> Any:
     return kw
 
 
-def zeros_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
+def zeros_like(input: Tensor, **kw: Unpack[FactoryOptions]) -> Tensor:
     """Zeros of the shape, dtype and device of `input`."""
     return full_like(input, 0, **kw)
 
 
-def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
+def ones_like(input: Tensor, **kw: Unpack[FactoryOptions]) -> Tensor:
     """Ones of the shape, dtype and device of `input`."""
     return full_like(input, 1, **kw)
 
 
-def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
+def full_like(input: Tensor, fill_value: Any, **kw: Unpack[FactoryOptions]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
     return made_like(full, "full_like", input, kw, fill_value)
 
@@ -141,7 +143,7 @@ def made_like(make: Any, name: str, input: Tensor, kw: Any, *args: Any) -> Tenso
         return make(input.shape, *args, **options)
     needs = options.pop("requires_grad", False)
     out = make(tuple([input.shape[d] for d in order]), *args, **options)
-    return _dispatch.seen_in(out, order).requires_grad_(needs)
+    return _dispatch.view_in_order(out, order).requires_grad_(needs)
 
 
 empty_like = zeros_like
@@ -210,7 +212,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     return _mapped("map2_", self, x, y, callable=callable)
 
 
-def scalar_tensor(s: Any, **kw: Unpack[Options]) -> Tensor:
+def scalar_tensor(s: Any, **kw: Unpack[FactoryOptions]) -> Tensor:
     """A 0-d tensor of a number, of the default dtype."""
     options = options_of("scalar_tensor", kw)
     options["dtype"] = options.get("dtype") or dt.get_default_dtype()
@@ -248,7 +250,7 @@ def made(data: np.ndarray, kw: Any, default: dt.dtype) -> Tensor:
     return finish(out, kw.get("requires_grad", False))
 
 
-def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[FactoryOptions]) -> Tensor:
     """start, start + step, … below end; int64 unless a float is given."""
     options = options_of("arange", kw)
     if end is None:
@@ -330,19 +332,19 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> 
     return made(data, options, d)
 
 
-def linspace(start: Any, end: Any, steps: Any = None, **kw: Unpack[Options]) -> Tensor:
+def linspace(start: Any, end: Any, steps: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
     """`steps` numbers from start to end, both included, evenly spaced."""
     return _spaced("linspace", start, end, steps, kw, None)
 
 
 def logspace(
-    start: Any, end: Any, steps: Any = None, base: float = 10.0, **kw: Unpack[Options]
+    start: Any, end: Any, steps: Any = None, base: float = 10.0, **kw: Unpack[FactoryOptions]
 ) -> Tensor:
     """base ** x for `steps` evenly spaced x from start to end, both included."""
     return _spaced("logspace", start, end, steps, kw, base)
 
 
-def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]) -> Tensor:
+def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[FactoryOptions]) -> Tensor:
     """start, start + step, … up to end, which is included (PyTorch's old `range`)."""
     if end is None:
         start, end = 0, start
@@ -351,7 +353,7 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
     return made(np.arange(n) * step + start, kw, dt.get_default_dtype())
 
 
-def eye(n: int, m: int | None = None, **kw: Unpack[Options]) -> Tensor:
+def eye(n: int, m: int | None = None, **kw: Unpack[FactoryOptions]) -> Tensor:
     """The identity matrix (n, m)."""
     options = options_of("eye", kw)
     if n < 0 or (m is not None and m < 0):
@@ -376,7 +378,7 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
 
 
 def _newly(name: str, value: int) -> Any:
-    def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
+    def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
         options = options_of(name, kw)
         return _filled(name, sizes_of(name, sizes, size), value, **like_options(self, options))
 
@@ -388,7 +390,7 @@ new_zeros, new_ones = _newly("new_zeros", 0), _newly("new_ones", 1)
 new_empty = _newly("new_empty", 0)
 
 
-def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
+def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Unpack[FactoryOptions]) -> Tensor:
     """One number in a size, with the dtype and device of `self`."""
     return full(size, fill_value, **like_options(self, kw))
 

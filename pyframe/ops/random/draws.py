@@ -17,16 +17,16 @@ import numpy as np
 
 from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
-from pyframe.core.dispatch import apply, computes_now, outside
+from pyframe.core.dispatch import apply, is_eager, suspend_capture
 from pyframe.core.locks import lock
-from pyframe.core.modes import mode, no_grad, unlike
+from pyframe.core.modes import mark_uncacheable, mode, no_grad
 from pyframe.core.node import Node
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.index import bins, sort
 from pyframe.ops.math import complex as cx, elementwise as el, mathfn, promotion
 from pyframe.ops.random import creation, draws as random
-from pyframe.ops.random.creation import Options, finish, numbers, options_of, sizes_of
+from pyframe.ops.random.creation import FactoryOptions, finish, numbers, options_of, sizes_of
 from pyframe.ops.reduce import reductions as reduce, scan
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, upload
@@ -44,9 +44,9 @@ def _alone() -> Any:
 
 def _eagerly(what: str) -> None:
     """End a capture, whose replays would not do `what` to the part of a state that the host has."""
-    unlike()
+    mark_uncacheable()
     if mode.capture is not None and mode.capture.replays:
-        mode.capture.give_up(what)
+        mode.capture.graph_break(what)
 
 
 _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
@@ -178,7 +178,7 @@ class Generator:
 
     def _put(self, words: np.ndarray, device: Device) -> None:
         """Let the stream of a device be where `words`, a value of its state, say."""
-        with no_grad(), outside():
+        with no_grad(), suspend_capture():
             new = upload(words, device)
             if device in self._states:
                 self._states[device]._overwrite(new)
@@ -198,13 +198,13 @@ class Generator:
         if device.kind == "meta":  # there is nothing to draw, and no stream that goes on
             return creation.empty(shape, dtype=dt.uint32, device=device)
         state = self._state(device)
-        if computes_now(device):  # the same, without an op for each step
-            unlike()
+        if is_eager(device):  # the same, without an op for each step
+            mark_uncacheable()
             words = state._node.data
             bits = mathfn.philox_bits(words[0] ^ self.apart, words[1], words[2], shape)
             words[2] += 1
             state._wrote()
-            return _dispatch.new(Node(None, (), (), shape, dt.uint32, device, bits))
+            return _dispatch.tensor_from_node(Node(None, (), (), shape, dt.uint32, device, bits))
         with no_grad():
             words = [mv.select(self._own(state), 0, i) for i in range(3)]
             out = apply(el.random_bits_op, tuple(words), (shape,))
@@ -232,7 +232,7 @@ class Generator:
     def _state(self, device: Device) -> Tensor:
         state = self._states.get(device)
         if state is None:
-            with outside():
+            with suspend_capture():
                 state = self._states[device] = upload(self._start(device), device)
             if mode.capture is not None and self is default_generator:
                 for before in list(_kept):  # a replay goes back to where it finds the stream
@@ -266,9 +266,9 @@ class Generator:
         return mathfn.philox_block(*self._drawn_on_host())
 
     def _drawn_on_host(self) -> tuple[int, int, int]:
-        unlike()
+        mark_uncacheable()
         if mode.capture is not None:
-            mode.capture.drawn_on_host()
+            mode.capture.on_host_random()
         with _DRAWING:
             draw = self._host_draws
             self._host_draws += 1
@@ -584,7 +584,7 @@ def random_(
 
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
-    **kw: Unpack[creation.Options],
+    **kw: Unpack[creation.FactoryOptions],
 ) -> Tensor:  # fmt: skip
     """Normal numbers with means and deviations that are tensors or numbers (these: of `size`)."""
     tensors = [v for v in (mean, std) if isinstance(v, Tensor)]
@@ -599,7 +599,7 @@ def normal(
         raise TypeError(f"normal(): a tensor says size, dtype and device; got {size} and {kw}")
     check.floats("normal", *tensors)
     if isinstance(std, Tensor):
-        check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
+        check.assert_not(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
     else:
         _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
     shape = promotion.broadcast("normal", *[t.shape for t in tensors])
@@ -633,10 +633,12 @@ def multinomial(
         )
     weights = input.detach()
     bad = el.logical_not(el.logical_and(el.ge(weights, 0), el.lt(weights, math.inf)))
-    check.refuse(bad, "multinomial: probability tensor contains either `inf`, `nan` or element < 0")
+    check.assert_not(
+        bad, "multinomial: probability tensor contains either `inf`, `nan` or element < 0"
+    )
     some = el.gt(weights, 0).to(dt.int32).sum(-1)
     short = el.lt(some, 1 if replacement else num_samples)
-    check.refuse(
+    check.assert_not(
         short,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
@@ -720,22 +722,26 @@ def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bit
     return finish(out, options.get("requires_grad", False))
 
 
-def rand(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+def rand(
+    *sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[FactoryOptions]
+) -> Tensor:
     """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
     return _random("rand", sizes_of("rand", sizes, size), kw, generator, el.uniform_from_bits)
 
 
-def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+def randn(
+    *sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[FactoryOptions]
+) -> Tensor:
     """Standard normal random numbers; options as of `rand`."""
     return _random("randn", sizes_of("randn", sizes, size), kw, generator, el.normal_from_bits)
 
 
-def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
     """`rand` of the shape, dtype and device of `input`, laid out as `clone` would."""
     return _like(rand, uniform_, input, generator, kw)
 
 
-def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
     """`randn` of the shape, dtype and device of `input`, laid out as `clone` would."""
     return _like(randn, normal_, input, generator, kw)
 
@@ -749,7 +755,7 @@ def _like(make: Any, fill: Any, input: Tensor, generator: Any, kw: Any) -> Tenso
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
-            **kw: Unpack[Options]) -> Tensor:  # fmt: skip
+            **kw: Unpack[FactoryOptions]) -> Tensor:  # fmt: skip
     """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
     if size is None and low is not None and not isinstance(high, int):
         low, high, size = None, low, high  # (high, size)
@@ -790,7 +796,12 @@ def ints_between(
 
 
 def randint_like(
-    input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
+    input: Tensor,
+    low: Any,
+    high: Any = None,
+    *,
+    generator: Any = None,
+    **kw: Unpack[FactoryOptions],
 ) -> Tensor:
     """`randint` of the shape, dtype and device of `input`, laid out as `clone` would."""
     low, high = (0, low) if high is None else (low, high)
@@ -801,7 +812,7 @@ def randint_like(
     return creation.made_like(make, "randint_like", input, kw)
 
 
-def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+def randperm(n: int, *, generator: Any = None, **kw: Unpack[FactoryOptions]) -> Tensor:
     """0..n-1 in random order (drawn on the host)."""
     options = options_of("randperm", kw)
     if n < 0:
@@ -822,7 +833,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     if isinstance(chance, Tensor):
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
-        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+        check.assert_not(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
     return creation.without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 

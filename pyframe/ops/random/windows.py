@@ -16,7 +16,7 @@ from pyframe.ops.math import mathfn
 from pyframe.tensor import Tensor, upload
 
 
-class Options(TypedDict, total=False):
+class WindowOptions(TypedDict, total=False):
     """What all functions here take by name."""
 
     dtype: dt.dtype | None
@@ -25,7 +25,7 @@ class Options(TypedDict, total=False):
     requires_grad: bool
 
 
-class _OldOptions(Options, total=False):
+class _OldOptions(WindowOptions, total=False):
     pin_memory: bool | None
 
 
@@ -55,7 +55,7 @@ def _window(
 
 
 def general_cosine(
-    M: int, *, a: Iterable[float], sym: bool = True, **kw: Unpack[Options]
+    M: int, *, a: Iterable[float], sym: bool = True, **kw: Unpack[WindowOptions]
 ) -> Tensor:
     """sum of (-1)^i a[i] cos(2 pi i k / period)."""
     if not isinstance(a, Iterable):
@@ -74,14 +74,14 @@ def general_cosine(
 
 
 def general_hamming(
-    M: int, *, alpha: float = 0.54, sym: bool = True, **kw: Unpack[Options]
+    M: int, *, alpha: float = 0.54, sym: bool = True, **kw: Unpack[WindowOptions]
 ) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi k / period)."""
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **kw)
 
 
 def _cosines(name: str, doc: str, *a: float) -> Callable[..., Tensor]:
-    def run(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+    def run(M: int, *, sym: bool = True, **kw: Unpack[WindowOptions]) -> Tensor:
         return general_cosine(M, a=a, sym=sym, **kw)
 
     run.__name__, run.__doc__ = name, doc
@@ -99,12 +99,12 @@ nuttall = _cosines(
 )  # fmt: skip
 
 
-def bartlett(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, **kw: Unpack[WindowOptions]) -> Tensor:
     """The triangle 1 - |2 k / period - 1|."""
     return _window("bartlett", M, lambda k, n: 1 - np.abs(2 * k / n - 1), sym, **kw)
 
 
-def cosine(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+def cosine(M: int, *, sym: bool = True, **kw: Unpack[WindowOptions]) -> Tensor:
     """sin(pi (k + 1/2) / (period + 1))."""
     return _window(
         "cosine", M, lambda k, n: np.sin(np.pi * (k + 0.5) / (n + 1)), sym, one=False, **kw
@@ -113,7 +113,7 @@ def cosine(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
 
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True,
-    **kw: Unpack[Options],
+    **kw: Unpack[WindowOptions],
 ) -> Tensor:  # fmt: skip
     """exp(-|k - center| / tau), whose center is the middle unless `sym=False` says another."""
     if tau <= 0:
@@ -127,7 +127,7 @@ def exponential(
     return _window("exponential", M, values, sym, one=False, **kw)
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Unpack[WindowOptions]) -> Tensor:
     """exp(-((k - period / 2) / std)^2 / 2)."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -136,7 +136,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Unpack[Options
     )
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Unpack[WindowOptions]) -> Tensor:
     """i0(beta sqrt(1 - (2 k / period - 1)^2)) / i0(beta)."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.numpy import routines, sums
-from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
+from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW_SUMS, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply, at_hand, carry_out, look
+from pyframe.core.dispatch import apply, dispatch, is_materialized, peek_array
 from pyframe.core.modes import mode
-from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
-from pyframe.core.sizes import number
+from pyframe.core.op import EXTERN, REDUCTION, Op, Reducer
+from pyframe.core.sizes import size_hint
 from pyframe.graph import functions as f, scalar as s
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import along_dim
@@ -71,7 +71,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     if ones is not None and whole and blas and x.ndim == 2 and 128 < x.size <= ALONE:
         n, m = x.shape
         blocks = n // BLOCK
-        if axes == (0,) and (n <= 2 * BLOCK or (blocks * BLOCK == n and blocks <= FEW)):
+        if axes == (0,) and (n <= 2 * BLOCK or (blocks * BLOCK == n and blocks <= FEW_SUMS)):
             if n > 2 * BLOCK:
                 x = np.matmul(ones[:BLOCK], x.reshape(blocks, BLOCK, m))
             out = np.matmul(ones[: len(x)], x)
@@ -114,12 +114,12 @@ def _kept(x: Tensor, x_spec: Any, axes: tuple[int, ...]) -> Tensor:
 
 sum_op = Op(
     "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=sum_numpy,
-    combine=Combine(lambda type: 0, lambda a, x: a + x, np.add, sums=True),
+    combine=Reducer(lambda type: 0, lambda a, x: a + x, np.add, sums=True),
     x=lambda g, x_spec, axes: mv.expand(_kept(g, x_spec, axes), x_spec.shape),
 )  # fmt: skip
 prod_op = Op(
     "prod", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=_prod_numpy,
-    combine=Combine(lambda type: 1, lambda a, x: a * x, np.multiply),
+    combine=Reducer(lambda type: 1, lambda a, x: a * x, np.multiply),
     x=lambda g, y, x, axes: _prod_grad(g, y, x, axes),
 )  # fmt: skip
 
@@ -128,7 +128,7 @@ def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any, x: Any) -> Op:
     return Op(
         name, REDUCTION, "x", "axes keepdim", infer=_infer,
         numpy=lambda x, axes, keepdim: _reduced_by(fn, x, axes, keepdim),
-        combine=Combine(start, scalar, fn), x=x,
+        combine=Reducer(start, scalar, fn), x=x,
     )  # fmt: skip
 
 
@@ -166,12 +166,15 @@ def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
         name, REDUCTION, "x", "axes keepdim",
         infer=lambda x, axes, keepdim: (reduced_shape(x.shape, axes, keepdim), dt.int64),
         numpy=lambda x, axes, keepdim: fn(x, axis=axes[0], keepdims=keepdim).astype(np.int64),
-        combine=Combine(start, scalar, arg=True),
+        combine=Reducer(start, scalar, arg=True),
     )  # fmt: skip
 
 
-LONG, INDICES = 1 << 17, 64  # elements of which few indices are asked for, and how many are few
-PARTS = 256  # that are looked through side by side then
+LONG_SCAN, INDICES = (
+    1 << 17,
+    64,
+)  # elements of which few indices are asked for, and how many are few
+SCAN_PARTS = 256  # that are looked through side by side then
 
 argmax_op = _arg_op("argmax", np.argmax, f.lowest, lambda a, x: f.wins(x, a))
 argmin_op = _arg_op("argmin", np.argmin, f.highest, lambda a, x: f.loses(x, a))
@@ -216,7 +219,7 @@ def sum(
     """The sum over dims (all by default); ints and bools give int64."""
     dtype = dtype or wide(input)
     attrs = axes_of("sum", input, dim), keepdim
-    if dtype.category == dt.FLOAT > input.dtype.category and at_hand(input):
+    if dtype.category == dt.FLOAT > input.dtype.category and is_materialized(input):
         return widening(sum_op, input, dt.int64, attrs).to(dtype)  # exact, and no copy of floats
     return widening(sum_op, input, dtype, attrs)
 
@@ -228,11 +231,11 @@ def widening(op: Op, x: Tensor, dtype: dt.dtype, attrs: tuple[Any, ...] = ()) ->
         free = dtype is dt.int64 and x.dtype.numpy.itemsize < 8
     else:
         free = x.dtype in HALVES and dtype is dt.float32 and not (mode.grad and x.requires_grad)
-    if not free or not at_hand(x):
+    if not free or not is_materialized(x):
         return apply(op, (x.to(dtype),), attrs)
     node = x._value()
     shape, _ = op.infer(node, *attrs)  # type: ignore[misc]
-    return carry_out(op, (x,), attrs, (node,), shape, dtype, x.device)
+    return dispatch(op, (x,), attrs, (node,), shape, dtype, x.device)
 
 
 def wide(input: Tensor) -> dt.dtype:
@@ -369,7 +372,7 @@ def arg_extreme(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor
     if input.shape[d] == 1:
         return input.new_zeros(reduced_shape(input.shape, (d,), keepdim), dtype=dt.int64)
     n = input.shape[d]
-    if input.device.always_lazy and number(n) >= max(LONG, number(input.numel()) / INDICES):
+    if input.device.is_lazy and size_hint(n) >= max(LONG_SCAN, size_hint(input.numel()) / INDICES):
         return _in_parts(op, input, d, keepdim)
     return apply(op, (input,), ((d,), keepdim))
 
@@ -378,14 +381,14 @@ def _in_parts(op: Op, x: Tensor, d: int, keepdim: bool) -> Tensor:
     """Few indices of many elements: those of parts side by side, then the part that wins, the first
     of equals."""
     shape = x.shape
-    each = -(-shape[d] // PARTS)
-    widths = tuple((0, PARTS * each - n if i == d else 0) for i, n in enumerate(shape))
+    each = -(-shape[d] // SCAN_PARTS)
+    widths = tuple((0, SCAN_PARTS * each - n if i == d else 0) for i, n in enumerate(shape))
     assert op.combine is not None
     x = mv.pad(x, widths, op.combine.start(x.dtype.compute or "f32"))
-    x = x.reshape(*shape[:d], PARTS, each, *shape[d + 1 :])
+    x = x.reshape(*shape[:d], SCAN_PARTS, each, *shape[d + 1 :])
     index = apply(op, (x,), ((d + 1,), False))
     best = apply(amax_op if op is argmax_op else amin_op, (x,), ((d + 1,), False))
-    part = el.dim_indices(PARTS, index.ndim - 1 - d, x.device).to(dt.int64)
+    part = el.dim_indices(SCAN_PARTS, index.ndim - 1 - d, x.device).to(dt.int64)
     wins = el.eq(part, apply(op, (best,), ((d,), True)))
     return sum(el.where(wins, index + part * each, 0), d, keepdim)
 
@@ -403,7 +406,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """The number of hits over dims; unlike other reductions, dim=() reduces nothing."""
     axes = () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, input, dim)
-    dtype = dt.int64 if at_hand(hit) else dt.int32
+    dtype = dt.int64 if is_materialized(hit) else dt.int32
     return widening(sum_op, hit, dtype, (axes, keepdim))
 
 
@@ -460,7 +463,7 @@ def _deviation(
     variance, middle = _moments(name, input, dim, unbiased, keepdim, correction)
     if input.dtype not in (dt.float32, dt.bfloat16, dt.complex64) or not input.numel():
         return root(variance), middle
-    if (value := look(variance)) is not None and ((value > 1e-28) & (value < 1e38)).all():
+    if (value := peek_array(variance)) is not None and ((value > 1e-28) & (value < 1e38)).all():
         return root(variance), middle
     x = widened(input)
     axes = axes_of(name, input, None if isinstance(dim, bool) else dim)
@@ -545,7 +548,7 @@ def cov(
         if w.dtype.category != kind:
             expected = "integral" if kind == dt.INTEGER else "floating point"
             raise RuntimeError(f"cov(): expected {name} of an {expected} dtype, got {w.dtype.name}")
-        check.refuse(el.lt(w, 0), f"cov(): {name} cannot be negative")
+        check.assert_not(el.lt(w, 0), f"cov(): {name} cannot be negative")
         weights = w if weights is None else weights * w
     if observations == 0:
         return mv.squeeze(x @ x.conj().mT * math.nan)
@@ -635,17 +638,17 @@ def _softmax_flops(shapes: Any, out: Any) -> int:
 
 
 softmax_op = Op(
-    "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
+    "softmax", EXTERN, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
-    numpy=_softmax_numpy, fallback=_softmax_by_ops, lower_routine=routines.softmax,
-    fuses=True,
+    numpy=_softmax_numpy, fallback=_softmax_by_ops, lower_extern=routines.softmax,
+    prefers_decomposition=True,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
-    "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
+    "log_softmax", EXTERN, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
-    lower_routine=routines.log_softmax, fuses=True,
+    lower_extern=routines.log_softmax, prefers_decomposition=True,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
 )  # fmt: skip
 

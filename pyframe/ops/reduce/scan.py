@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, at_hand, runs_kernel
+from pyframe.core.dispatch import apply, is_materialized, runs_kernel
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import alike, number, usual
+from pyframe.core.op import EXTERN, Constants, Grid, KernelSpec, Op, ShaderTemplate, grid_1d
+from pyframe.core.sizes import size_hint, statically_equal, tuning_hint
 from pyframe.ops.api import check
-from pyframe.ops.api.batching_rules import merged
+from pyframe.ops.api.batching_rules import fold_batch_dim
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import CummaxResult, CumminResult
 from pyframe.ops.index.along import gathered
@@ -33,18 +33,18 @@ BLOCK = 1024  # a longer row is scanned in blocks of this size, side by side
 
 
 def _plan(kind: int) -> Any:
-    def plan(call: KernelCall) -> tuple[Constants, Grid]:
+    def plan(call: KernelSpec) -> tuple[Constants, Grid]:
         """Threads of a workgroup share a row, of four elements each; or each has rows alone."""
         outer, n, inner = call.shape
         rows = outer * inner
-        length = usual(n, BLOCK)
-        alone = call.limits.alone and number(rows) >= FEW_RESULTS and length <= ALONE
+        length = tuning_hint(n, BLOCK)
+        alone = call.limits.alone and size_hint(rows) >= FEW_RESULTS and length <= ALONE
         width = 1 if alone else min(1 << (max(length, 4) - 1).bit_length() - 2, THREADS)
         consts: Constants = {
             "KIND": kind, "N": n, "INNER": inner, "ROWS": rows, "WIDTH": width, "ALONE": alone,
-            "NEIGHBOURS": (n if alike(inner, 1) else 1,),
+            "NEIGHBOURS": (n if statically_equal(inner, 1) else 1,),
         }  # fmt: skip
-        return consts, in_a_line(-(-rows * width // THREADS))
+        return consts, grid_1d(-(-rows * width // THREADS))
 
     return plan
 
@@ -107,8 +107,8 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **more: Any) -> Sca
         return x
 
     op = Scan(
-        name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
-        kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **more,
+        name, EXTERN, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
+        kernel=ShaderTemplate("scan.wgsl", _plan(kind)), batch=fold_batch_dim, **more,
     )  # fmt: skip
     op.join = combine
     return op
@@ -151,7 +151,9 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     """
     zero = el.eq(x, 0)
     y, x = y.conj(), x.conj()
-    if not zeros or (at_hand(x) and mode.noting is None and not zero._node.data.any()):
+    if not zeros or (
+        is_materialized(x) and mode.subgraph_recorder is None and not zero._node.data.any()
+    ):
         return _from_the_end(cumsum_op, g * y) / el.where(zero, 1.0, x)
     seen = _run(cumsum_op, zero.to(dt.int32))
     first = el.logical_and(zero, el.eq(seen, 1))
@@ -206,7 +208,7 @@ def scan_along(op: Scan, x: Tensor, d: int, dtype: dt.dtype | None = None) -> Te
     n = shape[d] if shape else 1
     outer, inner = math.prod(shape[:d]), math.prod(shape[d + 1 :])
     x = x.reshape(outer, n, inner)
-    if at_hand(x):
+    if is_materialized(x):
         return widening(op, x, dtype or x.dtype).reshape(shape)
     return _run(op, x if dtype is None else x.to(dtype)).reshape(shape)
 

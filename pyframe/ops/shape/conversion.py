@@ -9,10 +9,10 @@ import numpy as np
 
 from pyframe.core import devices as _device, dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import order_like, permuted, seen_in
+from pyframe.core.dispatch import order_of, permute_to, view_in_order
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.op import ROUTINE, Op, no_flops
+from pyframe.core.op import EXTERN, Op, no_flops
 from pyframe.ops.math.elementwise import cast, ordered
 from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor, from_numpy, read_again, tensor, upload
@@ -114,18 +114,18 @@ def is_cuda(self: Tensor) -> bool:
 
 
 to_device = Op(
-    "to_device", ROUTINE, "x", "source dtype", flops=no_flops, x=lambda g, source: g.to(source)
+    "to_device", EXTERN, "x", "source dtype", flops=no_flops, x=lambda g, source: g.to(source)
 )
 
 
 def _to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     """Copy `x` to another device, differentiably."""
-    order = order_like(x)
+    order = order_of(x)
     if order is None:
         out = _transfer(x, target, dtype)
     else:
         with no_grad():
-            out = seen_in(_transfer(permuted(x, order), target, dtype), order)
+            out = view_in_order(_transfer(permute_to(x, order), target, dtype), order)
     if mode.grad and x.requires_grad and out.dtype.category >= dt.FLOAT:
         out._grad_fn = GradNode(to_device, (x,), (x.device, x.dtype), out)
     return out

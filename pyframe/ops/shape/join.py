@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, provide
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import alike, changes
+from pyframe.core.dispatch import apply, install_callbacks
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import is_symbolic_size, statically_equal
 from pyframe.ops.api.public import public
 from pyframe.ops.math.elementwise import logical_or
 from pyframe.ops.shape.movement import pad, part, reshape, select, unsqueeze
@@ -31,7 +31,7 @@ def _cat_op(n: int) -> Op:
         )
 
     return Op(
-        f"cat{n}", ROUTINE, " ".join([f"x{i}" for i in range(n)]), "dim starts",
+        f"cat{n}", EXTERN, " ".join([f"x{i}" for i in range(n)]), "dim starts",
         infer=lambda x, *a: (
             (*x.shape[: a[-2]], a[-1][-1], *x.shape[a[-2] + 1 :]) if a[-1]
             else (*x.shape[: a[-2]], n, *x.shape[a[-2] :]), x.dtype,
@@ -63,7 +63,7 @@ def _cat_by_pads(*args: Any) -> Tensor:
     for x in xs:
         size = x.shape[dim]
         after = total - start - size
-        if changes(size) or size:
+        if is_symbolic_size(size) or size:
             one = pad(x, tuple((start, after) if d == dim else (0, 0) for d in range(x.ndim)))
             if out is None:
                 out = one
@@ -103,8 +103,8 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
-    kept = [x for x in xs if not alike(x.shape, (0,))]
-    empty = [x for x in xs if x.requires_grad and alike(x.shape, (0,))] if kept else []
+    kept = [x for x in xs if not statically_equal(x.shape, (0,))]
+    empty = [x for x in xs if x.requires_grad and statically_equal(x.shape, (0,))] if kept else []
     kept = kept or xs
     first = kept[0].shape
     d = normalize_dim(dim, len(first))
@@ -131,7 +131,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
 
-provide(CAT=cat)
+install_callbacks(CAT=cat)
 concat = concatenate = cat
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
-from pyframe.core.dispatch import apply, at_hand, provide
+from pyframe.core.dispatch import apply, install_callbacks, is_materialized
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, MOVEMENT, Op
-from pyframe.core.sizes import SymbolicSize, alike, changes
+from pyframe.core.sizes import SymbolicSize, is_symbolic_size, statically_equal
 from pyframe.core.view import inverse_order
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -61,17 +61,17 @@ class Movement(Op):
     def __init__(
         self, name: str, inputs: str, attrs: str = "", *,
         batch_attrs: Callable[..., tuple[Any, ...]] | None = None, overlaps: bool = False,
-        in_memory: bool = False, reorders: bool = False, put: Callable[..., Any] | None = None,
-        as_nodes: Callable[[Any], Any] | None = None, **kw: Any,
+        in_memory: bool = False, changes_order: bool = False, put: Callable[..., Any] | None = None,
+        lower_view: Callable[[Any], Any] | None = None, **kw: Any,
     ) -> None:  # fmt: skip
-        self.reorders = reorders
+        self.changes_order = changes_order
         # (attrs, shape of an example, size): those that do the same to each example of a batch;
         # None if they count dims from the end
         self.batch_attrs = batch_attrs
         self.overlaps = overlaps  # an element may show several times: a write through it is none
         self.in_memory = in_memory  # it counts in memory, and means that of the owner
         self.put = put  # (base, what the view shows now): what the base is then
-        self.as_nodes = as_nodes
+        self.lower_view = lower_view
         # what shows parts of elements is computed by kernels
         super().__init__(name, ELEMENTWISE if "scalar" in kw else MOVEMENT, inputs, attrs, **kw)
 
@@ -97,9 +97,9 @@ permute_op = Movement(
     numpy=lambda x, dims: x.transpose(dims), view=views.permute,
     undo=lambda x, dims: (inverse_order(dims),),
     x=lambda g, dims: permute(g, inverse_order(dims)),
-    batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),), reorders=True,
+    batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),), changes_order=True,
 )  # fmt: skip
-provide(PERMUTE=permute_op)
+install_callbacks(PERMUTE=permute_op)
 expand_op = Movement(
     "expand", "x", "shape", alias=True,
     infer=like(lambda s, shape: shape),
@@ -133,7 +133,8 @@ diagonal_op = Movement(
     ),
     view=views.diagonal,
     x=lambda g, x_spec, offset, dim1, dim2: undiagonal(g, x_spec.shape, offset, dim1, dim2),
-    batch_attrs=lambda attrs, shape, size: (attrs[0], attrs[1] + 1, attrs[2] + 1), reorders=True,
+    batch_attrs=lambda attrs, shape, size: (attrs[0], attrs[1] + 1, attrs[2] + 1),
+    changes_order=True,
 )  # fmt: skip
 
 
@@ -209,7 +210,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             f"shape '{list(new)}' is invalid for input of size {n}: reshape of {list(old)} needs "
             f"sizes whose product is {n}"
         )
-    if not at_hand(input) and input._view_chain:
+    if not is_materialized(input) and input._view_chain:
         index_map = views.reshape(input._index_map(), new)
         if len(index_map) > 1:  # no strides can say it, so PyTorch copies
             input = copy(input)
@@ -218,7 +219,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 
 def in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`reshape`, but `x` itself where it has the shape."""
-    return x if alike(x.shape, shape) else reshape(x, shape)
+    return x if statically_equal(x.shape, shape) else reshape(x, shape)
 
 
 def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
@@ -271,9 +272,11 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
             f"element sizes), but got {x.stride(-1)}"
         )
     if mode.capture is not None:
-        mode.capture.give_up("reads bytes as another dtype")
+        mode.capture.graph_break("reads bytes as another dtype")
     if x.is_meta:
-        return _dispatch.new(Node(None, (), (), shape, d, x.device, x._storage.node.data))
+        return _dispatch.tensor_from_node(
+            Node(None, (), (), shape, d, x.device, x._storage.node.data)
+        )
     return apply(view_dtype_op, (x,), (d,)).detach()
 
 
@@ -435,7 +438,7 @@ def pad(x: Tensor, widths: Any, value: Any = 0) -> Tensor:
         )
         x = slice_(x, starts, sizes)
         widths = tuple((max(a, 0), max(b, 0)) for a, b in widths)
-    if all(alike(w, (0, 0)) for w in widths):
+    if all(statically_equal(w, (0, 0)) for w in widths):
         return x
     return apply(pad_op, (x,), (tuple(widths), value))
 
@@ -525,7 +528,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = normalize_dim(dim, input.ndim)
-    index = index if changes(index) else index.__index__()
+    index = index if is_symbolic_size(index) else index.__index__()
     n = input.shape[d]
     if not -n <= index < n:
         raise IndexError(

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply, new, outside
+from pyframe.core.dispatch import apply, suspend_capture, tensor_from_node
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node, is_array
@@ -19,7 +19,7 @@ from pyframe.ops.math import elementwise as el
 from pyframe.ops.math.complex import view_as_real
 from pyframe.ops.random import creation
 from pyframe.ops.shape import movement as mv
-from pyframe.tensor import Tensor, upload, whole_of
+from pyframe.tensor import Tensor, base_tensor, upload
 
 Shape = tuple[int, ...]
 
@@ -52,7 +52,7 @@ as_strided_op = mv.Movement(
     x=lambda g, x_spec, size, stride, offset, at: _unstrided(
         g, x_spec.shape, at, size, stride, offset
     ),
-    overlaps=True, in_memory=True, reorders=True, batch_attrs=_batch_attrs,
+    overlaps=True, in_memory=True, changes_order=True, batch_attrs=_batch_attrs,
     batch=lambda c: apply(c.op, (c.xs[0].contiguous(),), c.movement_attrs()),
 )  # fmt: skip
 
@@ -67,11 +67,13 @@ def _indices(size: Shape, stride: Shape, offset: int) -> np.ndarray:
 def elements(base: Node, size: Shape, stride: Shape, offset: int) -> Node:
     """A copy of a view of what a GPU holds; its offset is a value, so that one kernel does all."""
     memory = Node(None, (), (), (math.prod(base.shape), 1), base.dtype, base.device, base.data)
-    with outside(), no_grad():
-        indices = new(const(offset, dt.int32, base.device))
+    with suspend_capture(), no_grad():
+        indices = tensor_from_node(const(offset, dt.int32, base.device))
         for n, s in zip(size, stride, strict=True):
             indices = indices.unsqueeze(-1) + el.iota((n,), base.device) * s
-        return apply(take_rows, (new(memory), indices.reshape(-1))).reshape(size)._value()
+        return (
+            apply(take_rows, (tensor_from_node(memory), indices.reshape(-1))).reshape(size)._value()
+        )
 
 
 def _extent(size: Shape, stride: Shape, offset: int) -> int:
@@ -141,9 +143,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if mode.capture is not None:
         memory = input._storage.node
         if is_array(memory) and not memory.data.flags.c_contiguous:
-            mode.capture.give_up("sees strided memory as other strides")
+            mode.capture.graph_break("sees strided memory as other strides")
     if base._view_chain:  # a handle on part of the memory: its owner is gone
-        owner = whole_of(base._storage)
+        owner = base_tensor(base._storage)
         owner._storage = base._storage
     else:
         owner = base
@@ -242,7 +244,7 @@ def set_(
     if source is None:
         source = creation.empty(0, dtype=self.dtype, device=self.device)
     if isinstance(source, UntypedStorage):
-        memory = whole_of(source._storage)
+        memory = base_tensor(source._storage)
         memory._storage = source._storage
         size = (_room(memory),) if size is None else size
     elif isinstance(source, Tensor):
@@ -262,7 +264,7 @@ def set_(
     return self
 
 
-def empty_strided(size: Any, stride: Any, **kw: Unpack[creation.Options]) -> Tensor:
+def empty_strided(size: Any, stride: Any, **kw: Unpack[creation.FactoryOptions]) -> Tensor:
     """A tensor of zeros whose memory has these strides."""
     size, stride = mv.as_ints("empty_strided", (size,)), mv.as_ints("empty_strided", (stride,))
     if len(size) != len(stride) or any(v < 0 for v in (*size, *stride)):
@@ -275,7 +277,9 @@ def empty_strided(size: Any, stride: Any, **kw: Unpack[creation.Options]) -> Ten
     return as_strided(memory, size, stride, 0).detach().requires_grad_(requires_grad)
 
 
-def empty_permuted(size: Any, physical_layout: Any, **kw: Unpack[creation.Options]) -> Tensor:
+def empty_permuted(
+    size: Any, physical_layout: Any, **kw: Unpack[creation.FactoryOptions]
+) -> Tensor:
     """A tensor of zeros whose dims lie in memory in the order `physical_layout`."""
     size = mv.as_ints("empty_permuted", (size,))
     order = mv.as_ints("empty_permuted", (physical_layout,))
@@ -290,7 +294,7 @@ def empty_permuted(size: Any, physical_layout: Any, **kw: Unpack[creation.Option
 
 
 def new_empty_strided(
-    self: Tensor, size: Any, stride: Any, **kw: Unpack[creation.Options]
+    self: Tensor, size: Any, stride: Any, **kw: Unpack[creation.FactoryOptions]
 ) -> Tensor:
     """`empty_strided` with the dtype and device of `self`."""
     return empty_strided(size, stride, **creation.like_options(self, kw))

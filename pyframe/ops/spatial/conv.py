@@ -16,12 +16,12 @@ import numpy as np
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import alike, changes, greatest, is_symbolic, number
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import is_symbolic, is_symbolic_size, size_hint, statically_equal, sym_max
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
-from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op, sum_over
+from pyframe.ops.linalg.matmul import MAX_THREAD_COLUMNS, matmul, matmul_op, sum_over
 from pyframe.ops.math.complex import conj
 from pyframe.ops.math.elementwise import add, copy
 from pyframe.ops.reduce.reductions import sum as sum_
@@ -31,9 +31,9 @@ from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
 TILE = 64  # rows and columns of a product that a workgroup computes
-MANY = 4  # images: fewer share no tile
-BUSY = 128  # workgroups that keep a GPU busy
-FEW = 2  # channels of a group, of which a product would leave most of a tile empty
+TILE_SHARING_IMAGES = 4  # images: fewer share no tile
+BUSY_WORKGROUPS = 128  # workgroups that keep a GPU busy
+FEW_CHANNELS = 2  # channels of a group, of which a product would leave most of a tile empty
 product: Any = matmul_op.numpy  # float16 is added up in float32
 
 
@@ -124,10 +124,14 @@ def _conv_by_views(
     (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
     cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
     rows = mv.reshape(w, (1, groups, o // groups, math.prod(w.shape[1:])))
-    if o // groups <= FEW:
+    if o // groups <= FEW_CHANNELS:
         return _summed(mv.unsqueeze(rows, -1), mv.unsqueeze(cols, 2), -2).reshape(shape)
     n, _, r, p = cols.shape
-    if is_symbolic(cols.shape) or n < MANY or 7 * n * -(-p // TILE) < 8 * -(-n * p // TILE):
+    if (
+        is_symbolic(cols.shape)
+        or n < TILE_SHARING_IMAGES
+        or 7 * n * -(-p // TILE) < 8 * -(-n * p // TILE)
+    ):
         return matmul(rows, cols).reshape(shape)
     cols = mv.permute(cols, (1, 2, 0, 3)).reshape((groups, r, n * p))  # images share tiles
     out = matmul(rows, cols).reshape((groups, o // groups, n, p))
@@ -174,8 +178,8 @@ def _conv_input_together(
     for i, m, f, s, p, d, t, j in zip(
         spatial, count, kernel, stride, padding, dilation, taps, ways, strict=True
     ):
-        first.append(greatest(-((d * (j - 1) - p) // s), 0))
-        last = greatest(-(-(i + p) // s), first[-1] + 1)
+        first.append(sym_max(-((d * (j - 1) - p) // s), 0))
+        last = sym_max(-(-(i + p) // s), first[-1] + 1)
         around.append((d * (t - 1) - first[-1], last - m))
         ends.append((0, t * j - f))
     w = mv.pad(w, ((0, 0), (0, 0), *ends)).reshape((groups, o // groups, c, *_pairs(taps, ways)))
@@ -209,7 +213,7 @@ def _conv_input_of_some(
     """Where the windows start and their taps lie at multiples of a number, all else is zeros."""
     first, count = _over(padding, common), []
     for n, p, f, at in zip(spatial, padding, common, first, strict=True):
-        count.append(greatest(-(-(n + p) // f) - at, 1))
+        count.append(sym_max(-(-(n + p) // f) - at, 1))
     stride = tuple(s // f for s, f in zip(stride, common, strict=True))
     dilation = tuple(d // f for d, f in zip(dilation, common, strict=True))
     out = _conv_input_by_views(g, w, tuple(count), stride, first, dilation, groups)
@@ -254,7 +258,7 @@ def _conv_input_by_phases(
     at, tap, phase = range(3, 3 + k), range(3 + k, 3 + 3 * k, 2), range(4 + k, 4 + 3 * k, 2)
     w_tap, w_phase = range(3, 3 + 2 * k, 2), range(4, 4 + 2 * k, 2)
     r, p = m * math.prod(taps), math.prod(count)
-    if c <= FEW:
+    if c <= FEW_CHANNELS:
         win = mv.permute(win, (0, 1, 2, *tap, *_pairs(at, phase)))
         w = mv.permute(w, (0, 2, 1, *w_tap, *w_phase)).reshape(
             (groups, c, r, *_pairs((1,) * k, stride))
@@ -269,7 +273,7 @@ def _conv_input_by_phases(
         places = _pairs(range(k + 3, 2 * k + 3), range(k))
         out = copy(mv.permute(out, (k + 2, k, k + 1, *places)))
     out = out.reshape((n, groups * c, *whole))
-    if alike(whole, tuple(spatial)):
+    if statically_equal(whole, tuple(spatial)):
         return out
     return copy(mv.slice_(out, (0,) * (k + 2), (n, groups * c, *spatial), (1,) * (k + 2)))
 
@@ -328,7 +332,7 @@ def _conv_weight_by_views(
 ) -> Tensor:  # fmt: skip
     """Of as many images as a product can take one after the other, then the sum of those."""
     n, o = g.shape[:2]
-    if max(o, x.shape[1]) // groups <= FEW:
+    if max(o, x.shape[1]) // groups <= FEW_CHANNELS:
         cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
         rows = g.reshape((n, groups, o // groups, 1, math.prod(g.shape[2:])))
         out = _summed(rows, mv.unsqueeze(cols, 2), 0, -1)
@@ -349,7 +353,10 @@ def _images_apart(n: int, positions: int, tiles: int) -> int:
     little to add, as many as keep a GPU busy and its loops short."""
     if is_symbolic(n):
         return n
-    wanted = max(-(-n * number(positions) // LONG), -(-BUSY // max(number(tiles), 1)))
+    wanted = max(
+        -(-n * size_hint(positions) // MAX_THREAD_COLUMNS),
+        -(-BUSY_WORKGROUPS // max(size_hint(tiles), 1)),
+    )
     return next((d for d in range(min(wanted, n), n + 1) if d and n % d == 0), 1)
 
 
@@ -371,7 +378,7 @@ def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dty
 
 def _routine(slow: Any, infer: Any, lower: Any) -> dict[str, Any]:
     return {
-        "infer": infer, "lower_routine": lower, "routine": f"conv.{lower.__name__}",
+        "infer": infer, "lower_extern": lower, "routine": f"conv.{lower.__name__}",
         "numpy": routines.at_once(lower, 2, infer, slow),
     }  # fmt: skip
 
@@ -394,7 +401,7 @@ def _batched(a: int, b: int, out: int) -> Callable[[BatchedCall], Tensor]:
 
 
 conv_op = Op(
-    "conv", ROUTINE, "x w", "stride padding dilation groups", fallback=_conv_by_views,
+    "conv", EXTERN, "x w", "stride padding dilation groups", fallback=_conv_by_views,
     batch=_batched(1, 0, 1), flops=lambda x, out: 2 * math.prod(out) * math.prod(x[1][1:]),
     **_routine(_conv_np, _conv_infer, routines.conv),
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
@@ -403,7 +410,7 @@ conv_op = Op(
         conv_weight_op, (g, conj(x)), (w_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
 conv_input_op = Op(
-    "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
+    "conv_input", EXTERN, "g_ w", "spatial stride padding dilation groups",
     fallback=_conv_input_by_views, batch=_batched(1, 0, 1),
     flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(x[1][1:]),
     **_routine(_conv_input_np, _input_infer, routines.conv_input),
@@ -413,7 +420,7 @@ conv_input_op = Op(
         conv_weight_op, (conj(g_), g), (w_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
 conv_weight_op = Op(
-    "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
+    "conv_weight", EXTERN, "g_ x", "kernel stride padding dilation groups",
     fallback=_conv_weight_by_views, batch=_batched(1, 1, 0),
     flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(out[1:]),
     **_routine(_conv_weight_np, _weight_infer, routines.conv_weight),
@@ -427,10 +434,10 @@ conv_weight_op = Op(
 def each(value: Any, k: int, name: str) -> Shape:
     """An int or a sequence of k ints (or of one) as k ints."""
     try:
-        out = tuple(v if changes(v) else v.__index__() for v in value)
+        out = tuple(v if is_symbolic_size(v) else v.__index__() for v in value)
     except TypeError:
         try:
-            out = (value if changes(value) else value.__index__(),)
+            out = (value if is_symbolic_size(value) else value.__index__(),)
         except (AttributeError, TypeError):
             raise TypeError(f"{name} must be an int or {k} ints, got {value!r}") from None
     except AttributeError:

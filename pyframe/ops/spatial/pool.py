@@ -11,11 +11,11 @@ import numpy as np
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import alike, divides, greatest, is_symbolic
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import is_symbolic, statically_divides, statically_equal, sym_max
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
-from pyframe.ops.api.batching_rules import merged
+from pyframe.ops.api.batching_rules import fold_batch_dim
 from pyframe.ops.index.along import gather, gathered
 from pyframe.ops.index.rows import checked_classes, put_few_rows, put_rows
 from pyframe.ops.index.select import index_select
@@ -86,20 +86,20 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 
 
 max_pool_op = Op(
-    "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer,
+    "max_pool", EXTERN, "x", "kernel stride dilation", infer=_infer,
     fallback=lambda x, *how: _flat_windows(x, *how).amax(-1),
     numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
-    lower_routine=routines.max_pool, fuses=True, batch=merged,
+    lower_extern=routines.max_pool, prefers_decomposition=True, batch=fold_batch_dim,
     flops=lambda shapes, out: math.prod(shapes[0]),
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
 max_pool_input_op = Op(
-    "max_pool_input", ROUTINE, "g_ x y_", "kernel stride dilation",
+    "max_pool_input", EXTERN, "g_ x y_", "kernel stride dilation",
     infer=_input_infer, fallback=_max_pool_input_by_ops,
     numpy=routines.at_once(
         routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
-    lower_routine=routines.max_pool_input, fuses=True, batch=merged,
+    lower_extern=routines.max_pool_input, prefers_decomposition=True, batch=fold_batch_dim,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
     x=None, y_=None,
 )  # fmt: skip
@@ -148,7 +148,7 @@ def _pool_setup(
                 "output size is too small"
             )
         more = (count - 1) * s + d * (m - 1) + 1 - n - p
-        after.append(greatest(more, p if not ceil_mode else 0))
+        after.append(sym_max(more, p if not ceil_mode else 0))
     return kernel, stride, padding, tuple(after), dilation
 
 
@@ -296,8 +296,8 @@ def adaptive_avg_pool(name: str, k: int, input: Tensor, output_size: Any) -> Ten
     lead, spatial, sizes = _adaptive(name, k, input, output_size)
     if 0 in sizes or 0 in lead:
         return mv.nothing_of(input, (*lead, *sizes))
-    if all(divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
-        if all(map(alike, spatial, sizes)):
+    if all(statically_divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
+        if all(map(statically_equal, spatial, sizes)):
             return input.clone()
         apart = [m for n, o in zip(spatial, sizes, strict=True) for m in (o, n // o)]
         return mean(mv.reshape(input, (*lead, *apart)), tuple(range(1 - 2 * k, 0, 2)))
@@ -321,7 +321,7 @@ def adaptive_max_pool(
     if 0 in sizes or 0 in lead:
         out = mv.nothing_of(input, (*lead, *sizes))
         return (out, out.to(dt.int64)) if return_indices else out
-    if all(divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
+    if all(statically_divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
         kernel = tuple(n // o for n, o in zip(spatial, sizes, strict=True))
         return max_pool(name, k, input, kernel, None, 0, 1, False, return_indices)
     edges = [bins(n, o, input) for n, o in zip(spatial, sizes, strict=True)]

@@ -76,7 +76,7 @@ def take_runs(x: Tensor, axis: int, runs: list[tuple[int, int, int]]) -> Tensor:
     """Slices of a dim after each other: of each the first index, how many, and the step."""
     shape, parts = x.shape, []
     for first, size, step in runs or [(0, 0, 1)]:
-        if sizes.alike((first, size, step), (0, shape[axis], 1)):
+        if sizes.statically_equal((first, size, step), (0, shape[axis], 1)):
             parts.append(x)
             continue
         starts = tuple(first if d == axis else 0 for d in range(x.ndim))

@@ -9,8 +9,8 @@ import numpy as np
 
 from pyframe.core import view as views
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import alike
+from pyframe.core.op import EXTERN, Op
+from pyframe.core.sizes import statically_equal
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
 from pyframe.ops.shape import movement as mv
@@ -122,14 +122,14 @@ def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
     order = [d for i in range(k) for d in (lead + i, lead + k + i)]
     whole = [shape[a] * shape[b] for a, b in zip(order[::2], order[1::2], strict=True)]
     out = mv.reshape(mv.permute(cols, (*range(lead), *order)), (*shape[:lead], *whole))
-    if alike(tuple(whole), tuple(spatial)):
+    if statically_equal(tuple(whole), tuple(spatial)):
         return out
     after = [(0, n - m) for n, m in zip(spatial, whole, strict=True)]
     return mv.pad(out, (((0, 0),) * lead + tuple(after)))
 
 
 fold_op = Op(
-    "fold", ROUTINE, "cols", "spatial stride dilation",
+    "fold", EXTERN, "cols", "spatial stride dilation",
     infer=mv.like(lambda s, n, st, d: (*s[: -2 * len(n)], *n)),
     numpy=_np_fold, fallback=_fold_by_views, batch=aligned,
     flops=lambda shapes, out: math.prod(shapes[0]),

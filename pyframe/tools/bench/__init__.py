@@ -15,8 +15,8 @@ from pyframe.codegen.numpy.threads import default_threads
 from pyframe.core.devices import device as Device, in_browser
 from pyframe.runtime.executor import Executor
 
-TRIES = 5  # the best of these is taken
-ENOUGH = 0.02  # seconds that a timed piece of work lasts at least
+REPEATS = 5  # the best of these is taken
+MIN_SECONDS = 0.02  # seconds that a timed piece of work lasts at least
 THREADS, LOOPS, CHAINS = 256, 256, 8  # of the FMA kernel
 
 _EMPTY = "@compute @workgroup_size(1) fn main() {}"
@@ -75,7 +75,7 @@ def roofline(device: str | Device = "gpu") -> Roofline:
 def _best(run: Callable[[], Any]) -> float:
     """Seconds of the fastest try, after one that is not counted."""
     times = []
-    for _ in range(TRIES + 1):
+    for _ in range(REPEATS + 1):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
@@ -142,7 +142,7 @@ def _gpu(executor: Executor) -> Roofline:
         """Seconds of one dispatch: of enough of them that what surrounds them hardly counts."""
         while True:
             took = seconds(code, grid, buffers, count) - one
-            if took > max(ENOUGH, 5 * one) or count >= 4096:
+            if took > max(MIN_SECONDS, 5 * one) or count >= 4096:
                 return max(took, 1e-9) / count
             count *= 4
 

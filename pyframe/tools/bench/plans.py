@@ -13,7 +13,7 @@ from pyframe.runtime.offline import offline_device
 from pyframe.tools.cost import Totals, totals
 from pyframe.vision import models
 
-LARGE = Limits(
+LARGE_GPU = Limits(
     storage_buffers=32, binding_bytes=(1 << 31) - 4, buffer_bytes=1 << 40, workgroup_size=1024,
     workgroup_bytes=48 << 10, float16=True,
 )  # fmt: skip
@@ -25,7 +25,7 @@ class GPT(nn.Module):
     def __init__(self, vocabulary: int, tokens: int, width: int, layers: int, heads: int) -> None:
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(tokens, width)
-        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.blocks = nn.ModuleList([BenchBlock(width, heads) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class GPT(nn.Module):
         return F.linear(self.norm(x), self.token.weight).flatten(0, 1)
 
 
-class Block(nn.Module):
+class BenchBlock(nn.Module):
     """A layer of GPT-2: (B, T, width) to the same."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -86,7 +86,7 @@ def _autoencoder() -> nn.Sequential:
     )  # fmt: skip
 
 
-class Plan(NamedTuple):
+class BenchModel(NamedTuple):
     """A network and the shape of its input, of indices below `classes` if the network is of text;
     a step trains it, or without an `optimizer` it is called."""
 
@@ -98,7 +98,7 @@ class Plan(NamedTuple):
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy
     target: tuple[int, ...] = ()  # the shape of what the loss compares with; (): a class a row
 
-    def totals(self, limits: Limits = LARGE) -> Totals:
+    def totals(self, limits: Limits = LARGE_GPU) -> Totals:
         """What a step costs on a GPU of these limits."""
         with offline_device(limits) as device:
             net = self.net().to(device)
@@ -128,9 +128,9 @@ class Plan(NamedTuple):
         return step
 
 
-def gpt2(layers: int) -> Plan:
+def gpt2(layers: int) -> BenchModel:
     """GPT-2 small, or as many layers of it, trained on 4 x 1024 tokens."""
-    return Plan(
+    return BenchModel(
         f"GPT-2 small, {layers} layers, 4 x 1024", lambda: GPT(50257, 1024, 768, layers, 12),
         (4, 1024), text=True,
     )  # fmt: skip
@@ -138,25 +138,25 @@ def gpt2(layers: int) -> Plan:
 
 IMAGES = (32, 3, 224, 224)
 PLANS = [
-    Plan("ResNet-18, 32 images, trained", models.resnet18, IMAGES, optim.SGD),
-    Plan("ResNet-18, 32 images, called", models.resnet18, IMAGES, None),
-    Plan("MobileNet v2, 32 images, trained", models.mobilenet_v2, IMAGES, optim.SGD),
-    Plan("MobileNet v2, 32 images, called", models.mobilenet_v2, IMAGES, None),
-    Plan(
+    BenchModel("ResNet-18, 32 images, trained", models.resnet18, IMAGES, optim.SGD),
+    BenchModel("ResNet-18, 32 images, called", models.resnet18, IMAGES, None),
+    BenchModel("MobileNet v2, 32 images, trained", models.mobilenet_v2, IMAGES, optim.SGD),
+    BenchModel("MobileNet v2, 32 images, called", models.mobilenet_v2, IMAGES, None),
+    BenchModel(
         "autoencoder, 64 digits, trained", _autoencoder, (64, 1, 28, 28), optim.Adam,
         loss=F.binary_cross_entropy, target=(64, 1, 28, 28),
     ),
-    Plan("autoencoder, 400 digits, called", _autoencoder, (400, 1, 28, 28), None),
-    Plan(
+    BenchModel("autoencoder, 400 digits, called", _autoencoder, (400, 1, 28, 28), None),
+    BenchModel(
         "UNet, 8 images of 128 x 128, trained", lambda: models.UNet(1, 2), (8, 1, 128, 128),
         optim.Adam, loss=F.mse_loss, target=(8, 2, 128, 128),
     ),
-    Plan(
+    BenchModel(
         "convolution 512 -> 512 of 7 x 7, batch 64, trained",
         lambda: nn.Conv2d(512, 512, 3, padding=1), (64, 512, 7, 7), optim.SGD, loss=F.mse_loss,
         target=(64, 512, 7, 7),
     ),
-    Plan(
+    BenchModel(
         "LSTM, 2 layers of 512, 32 x 64", lambda: Tagger(10000, 512, 2, 10000), (32, 64),
         text=True,
     ),

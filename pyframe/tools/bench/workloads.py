@@ -19,7 +19,7 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 BATCHES = 4  # taken in turns
 
 
-class Run:
+class Workload:
     """The work, ready to be done again and again; a call gives a tensor that tells its result."""
 
     def __init__(
@@ -113,7 +113,7 @@ def gpt_net(fw: Any, vocabulary: int, tokens: int, width: int, layers: int, head
 def trainer(
     fw: Any, device: str, wrap: Wrap, net: Callable[[Any], Any], optimizer: str,
     batches: list[tuple[np.ndarray, np.ndarray]],
-) -> Run:  # fmt: skip
+) -> Workload:  # fmt: skip
     """Training steps on a few batches; every framework starts from the same weights."""
     pf.manual_seed(0)
     start = net(pf).state_dict()
@@ -130,7 +130,7 @@ def trainer(
         return loss.detach()
 
     data = [tuple(fw.from_numpy(a).to(device) for a in batch) for batch in batches]
-    return Run(fw, wrap(step), data)
+    return Workload(fw, wrap(step), data)
 
 
 def labelled(seed: int, shape: tuple[int, ...], classes: int) -> list[Any]:
@@ -141,20 +141,20 @@ def labelled(seed: int, shape: tuple[int, ...], classes: int) -> list[Any]:
     ]
 
 
-def mlp(fw: Any, device: str, wrap: Wrap, batch: int, widths: tuple[int, ...]) -> Run:
+def mlp(fw: Any, device: str, wrap: Wrap, batch: int, widths: tuple[int, ...]) -> Workload:
     """W1."""
     batches = labelled(1, (batch, widths[0]), widths[-1])
     return trainer(fw, device, wrap, lambda f: mlp_net(f, widths), "Adam", batches)
 
 
-def cnn(fw: Any, device: str, wrap: Wrap, batch: int, channels: int, hidden: int) -> Run:
+def cnn(fw: Any, device: str, wrap: Wrap, batch: int, channels: int, hidden: int) -> Workload:
     """W2."""
     batches = labelled(2, (batch, 1, 28, 28), 10)
     return trainer(fw, device, wrap, lambda f: cnn_net(f, channels, hidden), "Adam", batches)
 
 
 def gpt(fw: Any, device: str, wrap: Wrap, batch: int, vocabulary: int, tokens: int,
-        **shape: int) -> Run:  # fmt: skip
+        **shape: int) -> Workload:  # fmt: skip
     """W3."""
     rng = np.random.default_rng(3)
     texts = [rng.integers(0, vocabulary, (batch, tokens + 1)) for _ in range(BATCHES)]
@@ -166,23 +166,23 @@ def gpt(fw: Any, device: str, wrap: Wrap, batch: int, vocabulary: int, tokens: i
 # --- single ops
 
 
-def op(function: Callable[[Any], Callable[..., Any]], inputs: int) -> Callable[..., Run]:
+def op(function: Callable[[Any], Callable[..., Any]], inputs: int) -> Callable[..., Workload]:
     """The maker of one op, `function(fw)`, on so many tensors of n elements, in rows of `row`, or
     of side x side."""
 
-    def make(fw: Any, device: str, wrap: Wrap, **size: int) -> Run:
+    def make(fw: Any, device: str, wrap: Wrap, **size: int) -> Workload:
         rng = np.random.default_rng(4)
         shape = (size["side"],) * 2 if "side" in size else (size["n"],)
         if "row" in size:
             shape = (size["n"] // size["row"], size["row"])
         args = [rng.standard_normal(shape, np.float32) for _ in range(inputs)]
         tensors = tuple(fw.from_numpy(a).to(device) for a in args)
-        return Run(fw, wrap(function(fw)), [tensors])
+        return Workload(fw, wrap(function(fw)), [tensors])
 
     return make
 
 
-def tiny(fw: Any, device: str, wrap: Wrap, n: int, ops: int) -> Run:
+def tiny(fw: Any, device: str, wrap: Wrap, n: int, ops: int) -> Workload:
     """Ops on a few elements, each on the result of the one before."""
 
     def chain(y: Any) -> Any:
@@ -190,10 +190,10 @@ def tiny(fw: Any, device: str, wrap: Wrap, n: int, ops: int) -> Run:
             y = y * 1.001 + 0.001
         return y
 
-    return Run(fw, wrap(chain), [(fw.ones(n, device=device),)])
+    return Workload(fw, wrap(chain), [(fw.ones(n, device=device),)])
 
 
-def adamw(fw: Any, device: str, wrap: Wrap, n: int) -> Run:
+def adamw(fw: Any, device: str, wrap: Wrap, n: int) -> Workload:
     """One optimizer step, gradients given."""
     rng = np.random.default_rng(5)
     weights, grad = (fw.from_numpy(rng.standard_normal(n, np.float32)) for _ in range(2))
@@ -204,7 +204,7 @@ def adamw(fw: Any, device: str, wrap: Wrap, n: int) -> Run:
         p.grad = g
         opt.step()
 
-    return Run(fw, wrap(step), [(grad.to(device),)], result=p)
+    return Workload(fw, wrap(step), [(grad.to(device),)], result=p)
 
 
 class Case(NamedTuple):
@@ -212,7 +212,7 @@ class Case(NamedTuple):
 
     key: str
     name: str
-    make: Callable[..., Run]
+    make: Callable[..., Workload]
     sizes: dict[str, Any]
     quick: dict[str, Any]  # sizes for a look at whether it works
     target: float | None = None  # for the ratio of the compiled side to PyTorch, on the CPU
@@ -228,7 +228,9 @@ def _gemm(n: int) -> Case:
     )  # fmt: skip
 
 
-def _moving(name: str, make: Callable[..., Run], times: int, target: float, **size: int) -> Case:
+def _moving(
+    name: str, make: Callable[..., Workload], times: int, target: float, **size: int
+) -> Case:
     """Limited by memory: `times` float32 values are read or written for each element."""
     return Case(
         "W4", f"{name}, 4M", make, {"n": 1 << 22, **size}, {"n": 1024, **size}, target,

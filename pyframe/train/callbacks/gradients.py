@@ -25,7 +25,7 @@ NONE = 2**31 - 1  # where all values are finite
 BEGIN = {"_watch_step": 0, "_watch_code": NONE, "_watch_first": 0, "_watch_which": 0}
 
 
-class Found(NamedTuple):
+class NonFiniteValue(NamedTuple):
     """Where the first value that is not finite was: `kind` is "inputs", "output" or "gradient"."""
 
     step: int
@@ -55,7 +55,7 @@ class GradientWatch(Callback):
     """
 
     def __init__(self) -> None:
-        self.found: Found | None = None
+        self.found: NonFiniteValue | None = None
         self._keys: list[tuple[str, str]] = []  # (kind, name) of all that is looked at
         self._outputs: list[tuple[int, pf.Tensor]] = []  # key and value, of the pass that runs
         self._depth = 0  # modules that it is in
@@ -169,7 +169,7 @@ class GradientWatch(Callback):
         if not first:
             return
         kind, name = self._keys[int(which) % len(self._keys)]
-        self.found = Found(int(first), kind, name)
+        self.found = NonFiniteValue(int(first), kind, name)
         model.stop_training = True
         of = "" if kind == "inputs" else f"the {kind} of "
         check.warn(

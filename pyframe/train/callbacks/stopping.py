@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import pyframe as pf
-from pyframe.core.words import near
+from pyframe.core.words import did_you_mean
 from pyframe.metrics import ConfusionMatrix
 from pyframe.tensor import gather_async
 from pyframe.train import check
@@ -74,7 +74,7 @@ class Monitor:
         if self.name is None:
             self.name = "val_loss" if "val_loss" in known else "loss"
         if self.name not in known:
-            fix, trained = near(self.name, known, 0.5), self.name.removeprefix("val_")
+            fix, trained = did_you_mean(self.name, known, 0.5), self.name.removeprefix("val_")
             if trained != self.name and trained in known:
                 fix = f"without validation_data there is only {trained!r}"
             raise check.no_quantity(self.who, self.name, known, fix)

@@ -43,7 +43,7 @@ else:
         if name in _LATE:
             module = importlib.import_module(f"pyframe.vision.datasets.{_LATE[name]}")
             if _texts:
-                _texts.fill(vars(module))
+                _texts.complete_docstrings(vars(module))
             return module.__dict__[name]
         if name == "utils" or name in _LATE.values():
             return importlib.import_module(f"pyframe.vision.datasets.{name}")
@@ -51,4 +51,4 @@ else:
 
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

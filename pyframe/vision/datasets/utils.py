@@ -27,9 +27,8 @@ from pyframe.io.transfer import is_plain_name
 _CHUNK = 1 << 20
 _BLOCK = 4096  # bytes of a disk that a file or folder takes, be it empty
 _NAME, _DEEP = 255, 100  # the longest name that systems have, and folders in each other
-_HEADERS = (
-    1 << 20
-)  # bytes of a tar's headers for one member: some of them say their size themselves
+# Bytes of a tar's headers for one member: some of them say their size themselves
+_HEADERS = 1 << 20
 _WINDOWS = os.name == "nt"
 _JUNCTION = 0xA0000003  # what Windows calls one in `os.stat_result.st_reparse_tag`
 _STARTS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}

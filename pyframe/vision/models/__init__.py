@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _also_named(__name__, "plain", "alexnet squeezenet vgg")  # torchvision's names
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())
 
 
 def __getattr__(name: str) -> Any:
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
         module = import_module(f"pyframe.vision.models.{name}")
         if _texts:
-            _texts.fill(vars(module))
+            _texts.complete_docstrings(vars(module))
         return module
     if name.endswith("_Weights") or name in ("WeightsEnum", "get_weight", "get_model_weights"):
         from pyframe.vision.models import _weights

@@ -34,7 +34,7 @@ def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(in_planes, out_planes, 1, stride, bias=False)
 
 
-class _Block(nn.Module):
+class _ResidualBlock(nn.Module):
     """A branch, and the input (or `downsample` of it) beside it; `_layers` makes the branch's."""
 
     expansion: int
@@ -59,7 +59,7 @@ class _Block(nn.Module):
         return self.relu(self._branch(x) + beside)
 
 
-class BasicBlock(_Block):
+class BasicBlock(_ResidualBlock):
     """Two 3x3 convolutions."""
 
     expansion: int = 1
@@ -85,7 +85,7 @@ class BasicBlock(_Block):
         return self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
 
 
-class Bottleneck(_Block):
+class Bottleneck(_ResidualBlock):
     """A 3x3 convolution on few channels between two 1x1 ones."""
 
     expansion: int = 4
@@ -152,7 +152,7 @@ class ResNet(nn.Module):
         if zero_init_residual:
             for m in self.modules():
                 last = getattr(m, "bn3" if isinstance(m, Bottleneck) else "bn2", None)
-                if isinstance(m, _Block) and last.weight is not None:  # type: ignore[union-attr]
+                if isinstance(m, _ResidualBlock) and last.weight is not None:  # type: ignore[union-attr]
                     init.zeros_(last.weight)  # type: ignore[union-attr]
 
     def _make_layer(

@@ -11,4 +11,4 @@ from pyframe.vision.ops.roi import *
 __all__ = [*boxes.__all__, *misc.__all__, *roi.__all__]
 
 if _texts:
-    _texts.fill(globals())
+    _texts.complete_docstrings(globals())

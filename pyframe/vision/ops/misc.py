@@ -7,7 +7,7 @@ from typing import Any
 
 import pyframe.nn.functional as F
 from pyframe import empty, nn, ones, zeros
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import FieldModule, layer
 from pyframe.tensor import Tensor
 from pyframe.vision.ops.boxes import _complete_iou, _distance_iou, _hull, _inner_and_union, _wide
 
@@ -39,7 +39,7 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
 
 
 @layer()
-class StochasticDepth(Layer):
+class StochasticDepth(FieldModule):
     """`stochastic_depth` while training."""
 
     p: float
@@ -214,7 +214,7 @@ class MLP(nn.Sequential):
 
 
 @layer()
-class Permute(Layer):
+class Permute(FieldModule):
     """`permute` as a layer.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyframe import arange, cat, full_like, no_grad, where
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import FieldModule, layer
 from pyframe.tensor import Tensor
 
 __all__ = ["RoIAlign", "RoIPool", "roi_align", "roi_pool"]
@@ -140,7 +140,7 @@ def _rounded(t: Tensor) -> Tensor:
 
 
 @layer()
-class RoIAlign(Layer):
+class RoIAlign(FieldModule):
     """`roi_align` as a layer."""
 
     output_size: int | tuple[int, int]
@@ -160,7 +160,7 @@ class RoIAlign(Layer):
 
 
 @layer()
-class RoIPool(Layer):
+class RoIPool(FieldModule):
     """`roi_pool` as a layer."""
 
     output_size: int | tuple[int, int]

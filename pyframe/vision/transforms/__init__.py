@@ -8,5 +8,5 @@ from pyframe.vision.transforms.autoaugment import *
 from pyframe.vision.transforms.transforms import *
 
 if _texts:
-    _texts.fill(globals())
-    _texts.fill(vars(functional))
+    _texts.complete_docstrings(globals())
+    _texts.complete_docstrings(vars(functional))

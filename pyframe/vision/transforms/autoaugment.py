@@ -26,7 +26,7 @@ class AutoAugmentPolicy(Enum):
     SVHN = "svhn"
 
 
-class _Range(NamedTuple):
+class _MagnitudeRange(NamedTuple):
     """The magnitudes of an op, from its weakest to its strongest."""
 
     low: float = 0.0
@@ -41,22 +41,22 @@ class _Range(NamedTuple):
 
 
 _COLORS = ("Brightness", "Color", "Contrast", "Sharpness")
-_FIXED = {name: _Range() for name in ("AutoContrast", "Equalize")}
+_FIXED = {name: _MagnitudeRange() for name in ("AutoContrast", "Equalize")}
 
 
 def _space(
     shear: float, moves: tuple[float, float], angle: float, bits: tuple[int, int], color: float
-) -> dict[str, _Range]:
+) -> dict[str, _MagnitudeRange]:
     """The ops, moved by at most (x, y), and the ranges of their magnitudes."""
     return {
-        "ShearX": _Range(0.0, shear, True),
-        "ShearY": _Range(0.0, shear, True),
-        "TranslateX": _Range(0.0, moves[0], True),
-        "TranslateY": _Range(0.0, moves[1], True),
-        "Rotate": _Range(0.0, angle, True),
-        **{name: _Range(0.0, color, True) for name in _COLORS},
-        "Posterize": _Range(*bits, rounded=True),
-        "Solarize": _Range(255.0, 0.0),
+        "ShearX": _MagnitudeRange(0.0, shear, True),
+        "ShearY": _MagnitudeRange(0.0, shear, True),
+        "TranslateX": _MagnitudeRange(0.0, moves[0], True),
+        "TranslateY": _MagnitudeRange(0.0, moves[1], True),
+        "Rotate": _MagnitudeRange(0.0, angle, True),
+        **{name: _MagnitudeRange(0.0, color, True) for name in _COLORS},
+        "Posterize": _MagnitudeRange(*bits, rounded=True),
+        "Solarize": _MagnitudeRange(255.0, 0.0),
         **_FIXED,
     }
 
@@ -99,12 +99,14 @@ def apply_op(img: Any, op: str, magnitude: float, interpolation: Any, fill: Any)
 class _Policy(Transform):
     """A transform that draws ops and their magnitudes, [(op, magnitude)], and applies them."""
 
-    def _ops(self, height: int, width: int) -> dict[str, _Range]:
+    def _ops(self, height: int, width: int) -> dict[str, _MagnitudeRange]:
         """The ops that are drawn from, for an image of this size."""
         far = width * 150.0 / 331.0, height * 150.0 / 331.0
         return _space(0.3, far, 30.0, (8, 4), 0.9)
 
-    def _drawn(self, ops: dict[str, _Range], bins: int, level: int | None, levels: int) -> Any:
+    def _drawn(
+        self, ops: dict[str, _MagnitudeRange], bins: int, level: int | None, levels: int
+    ) -> Any:
         """An op and its magnitude: at `level`, or at one of as many."""
         names = list(ops)
         op, at, sign = _draw.randints(len(names), levels, 2)
@@ -137,8 +139,8 @@ class AutoAugment(_Policy):
             raise ValueError(f"The provided policy {policy} is not recognized.")
         self.policies = _pairs(POLICIES[policy])
 
-    def _ops(self, height: int, width: int) -> dict[str, _Range]:
-        return {**super()._ops(height, width), "Invert": _Range()}
+    def _ops(self, height: int, width: int) -> dict[str, _MagnitudeRange]:
+        return {**super()._ops(height, width), "Invert": _MagnitudeRange()}
 
     @staticmethod
     def get_params(transform_num: int) -> tuple[int, Tensor, Tensor]:
@@ -175,8 +177,8 @@ class RandAugment(_Policy):
         interpolation: Any = InterpolationMode.NEAREST, fill: Any = None,
     ) -> None: ...  # fmt: skip
 
-    def _ops(self, height: int, width: int) -> dict[str, _Range]:
-        return {"Identity": _Range(), **super()._ops(height, width)}
+    def _ops(self, height: int, width: int) -> dict[str, _MagnitudeRange]:
+        return {"Identity": _MagnitudeRange(), **super()._ops(height, width)}
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         ops = self._ops(*F.get_dimensions(first_image(flat_inputs))[1:])
@@ -196,8 +198,8 @@ class TrivialAugmentWide(_Policy):
         fill: Any = None,
     ) -> None: ...  # fmt: skip
 
-    def _ops(self, height: int, width: int) -> dict[str, _Range]:
-        return {"Identity": _Range(), **_space(0.99, (32.0, 32.0), 135.0, (8, 2), 0.99)}
+    def _ops(self, height: int, width: int) -> dict[str, _MagnitudeRange]:
+        return {"Identity": _MagnitudeRange(), **_space(0.99, (32.0, 32.0), 135.0, (8, 2), 0.99)}
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         bins = self.num_magnitude_bins
@@ -231,7 +233,7 @@ class AugMix(_Policy):
                 f"The severity must be between [1, {self._PARAMETER_MAX}]. Got {severity} instead."
             )
 
-    def _ops(self, height: int, width: int) -> dict[str, _Range]:
+    def _ops(self, height: int, width: int) -> dict[str, _MagnitudeRange]:
         ops = _space(0.3, (width / 3.0, height / 3.0), 30.0, (4, 0), 0.9)
         return ops if self.all_ops else {k: v for k, v in ops.items() if k not in _COLORS}
 

@@ -11,5 +11,5 @@ from pyframe.vision.transforms.v2 import functional as functional
 from pyframe.vision.transforms.v2._misc import *  # type: ignore[assignment]  # another Lambda
 
 if _texts:
-    _texts.fill(globals())
-    _texts.fill(vars(functional))
+    _texts.complete_docstrings(globals())
+    _texts.complete_docstrings(vars(functional))
