@@ -30,6 +30,7 @@ LAYERS = [
     autograd
     methods
     runtime
+    watch
     capture
     random fft linalg special func
     distributed
@@ -52,6 +53,8 @@ EXCEPTIONS = {
     ("pyframe.runtime.debug", "pyframe.tools.draw_graph"): _DEBUG,
 }
 
+# What packages above import of watch/, besides its own names: an export's errors say whose line.
+FACE = {("pyframe.web.programs", "pyframe.watch.origin")}
 
 BY_NAME = ("import_module", "__import__")
 # who imports by names that are made at run time, other than of modules of its own package
@@ -247,6 +250,14 @@ def test_no_module_is_in_a_circle() -> None:
         for name, others in graph().items()
     }
     graphlib.TopologicalSorter(imported).prepare()  # a CycleError names the circle
+
+
+def test_watch_is_used_by_its_face() -> None:
+    used = {
+        (name, node.module) for name, node in nodes()[ast.ImportFrom]
+        if node.module.startswith("pyframe.watch") and not name.startswith("pyframe.watch")
+    }  # fmt: skip
+    assert {u for u in used if u[1] != "pyframe.watch"} == FACE
 
 
 def test_texts_are_utf8_on_every_system() -> None:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture.sources import reference
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, get_default_device
 from pyframe.core.modes import mode
 from pyframe.core.node import Size
+from pyframe.core.objects import reference
 from pyframe.core.view import is_contiguous
 from pyframe.tensor import Tensor
 

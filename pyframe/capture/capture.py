@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.origin import line_of
-from pyframe.capture.packages import PLACES
 from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, run_lazy
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
+from pyframe.core.packages import PLACES
 from pyframe.core.sizes import DynamicShapeError, ShapeEnv, size_hint, size_hints
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
 from pyframe.tensor.view_chain import cut_array
+from pyframe.watch import line_of
 
 
 class Capture:

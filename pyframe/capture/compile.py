@@ -37,11 +37,7 @@ from pyframe.capture.arguments import CallSignature
 from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, NumberArgument, UnstableInputError
 from pyframe.capture.executable import SpecializedNumberError
-from pyframe.capture.frames import gc_paused
-from pyframe.capture.guards import GuardSet
 from pyframe.capture.lengths import DimRef, ShapeFamily, SymbolicArguments, can_change, marked
-from pyframe.capture.observe import Observer, SideEffects, observed
-from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
 from pyframe.capture.replay import (
     BadIndexError,
@@ -52,15 +48,16 @@ from pyframe.capture.replay import (
     replay_of,
     settle_sizes,
 )
-from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
+from pyframe.core.packages import WRAPPERS
 from pyframe.core.sizes import DynamicShapeError, size_hints
 from pyframe.core.trace import flush_cpu, lazy_policy
 from pyframe.core.words import plural
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
+from pyframe.watch import GuardSet, Observer, SideEffects, gc_paused
 
 _CAPTURING = lock()
 _alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -373,7 +370,7 @@ class CompiledFunction(Generic[P, R]):
                 observer.numbered = symbolic is not None or key.picture in self.dynamic.numbers
                 observer.give()
                 with capture.watching:
-                    capture.watching.enter_context(observed(observer))
+                    capture.watching.enter_context(observer.watching())
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
@@ -589,10 +586,7 @@ class CompiledFunction(Generic[P, R]):
         self.unready += 1  # what is made once is there the second time
         rest = [c for c in found.changed if c[0] not in sources]
         if self.unready > (1 if rest else MAX_UNREADY):
-            source, old, new = (rest or found.changed)[0]
-            self._give_up(
-                f"it changes {source} from {shown(old)} to {shown(new)}, as no replay would"
-            )
+            self._give_up(f"it changes {(rest or found.changed)[0]}, as no replay would")
 
     def _give_up(self, why: str) -> None:
         """Run eagerly from now on, and warn the line that calls the function."""

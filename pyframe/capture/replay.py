@@ -17,8 +17,6 @@ from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
 from pyframe.capture.capture import GRAD, Capture, hosted, refresh_tensors
 from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
-from pyframe.capture.guards import GuardSet
-from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import (
     HistoryError,
     OutputBuilder,
@@ -29,7 +27,6 @@ from pyframe.capture.rebuild import (
     saved_by,
     template,
 )
-from pyframe.capture.sources import Source
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import flush
 from pyframe.core.grad_node import GradNode
@@ -39,6 +36,7 @@ from pyframe.core.op import CONST
 from pyframe.core.sizes import ShapeEnv, is_symbolic, size_hints
 from pyframe.ops.api.deferred import DeferredAsserts
 from pyframe.tensor import Tensor
+from pyframe.watch import GuardSet, Observer, Source
 
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
 

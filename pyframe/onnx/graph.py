@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.packages import PLACES
+from pyframe.core.packages import PLACES
 from pyframe.onnx import table, values
 from pyframe.onnx.files import Reader
 from pyframe.tensor import Tensor

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.capture.packages import HOOKS_ON_ALL
+from pyframe.core.packages import HOOKS_ON_ALL
 from pyframe.tensor import Tensor
 from pyframe.text.config import MOST_TOKENS, Config, Sampling, changes_nothing
 

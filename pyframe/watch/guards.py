@@ -25,9 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import sources as _sources
-from pyframe.capture.packages import HOOKS, MEMBERS
-from pyframe.capture.sources import (
+from pyframe.core.objects import attributes
+from pyframe.core.packages import HOOKS, MEMBERS
+from pyframe.tensor import Tensor
+from pyframe.watch import sources as _sources
+from pyframe.watch.sources import (
     ATTR,
     CELL,
     GLOBAL,
@@ -38,7 +40,6 @@ from pyframe.capture.sources import (
     entries,
     same,
 )
-from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
 Reading = tuple[Source, Any]  # a source, and what lies there
@@ -533,10 +534,10 @@ class GuardSet:
 def _own_size(x: Any) -> int:
     """How many attributes a class has, but for those by which a capture of another thread sees what
     is read of its objects."""
-    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _sources.attributes(x).values())
+    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in attributes(x).values())
 
 
-_HOOKS_OF = "pyframe.capture.tracked"  # the module of such functions
+_HOOKS_OF = "pyframe.watch.tracked"  # the module of such functions
 
 
 def _read(getters: list[Any], refs: list[Any], part: Any) -> Iterable[Any]:

@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from pyframe.capture.origin import FILES, impure_call, is_for_user, is_impure
-from pyframe.capture.packages import IMPURE, LIBRARY, USER
+from pyframe.core.packages import IMPURE, LIBRARY, USER
+from pyframe.watch.origin import FILES, impure_call, is_for_user, is_impure
 
 # --- what a code object can read
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import packages as _packages
-from pyframe.capture.packages import CODE, IMPURE, LIBRARY, USER
-from pyframe.core import module_of
+from pyframe.core import module_of, packages as _packages
+from pyframe.core.packages import CODE, IMPURE, LIBRARY, USER
 
 # --- code
 
