@@ -137,7 +137,7 @@ class GradNode:
             kind = (
                 type(e[0]._storage) if type(e) is tuple and hasattr(e[0], "_storage") else type(e)
             )
-            if kind not in _KEPT:
+            if kind not in _KEPT_TYPES:
                 self.saved = None
                 return
 
@@ -194,7 +194,7 @@ class GradNode:
         return grad
 
 
-_KEPT = (type(None), int, float, bool, complex, Lasting)
+_KEPT_TYPES = (type(None), int, float, bool, complex, Lasting)
 
 
 def split(vector: Tensor, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
