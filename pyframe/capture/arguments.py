@@ -1,5 +1,5 @@
-"""What must be equal for two calls to be of one kind, so that the capture of one can be replayed
-for the other: the modes of the thread, and the arguments but for the values in their tensors."""
+"""Call signatures. Two calls share captures if theirs are equal: the structure, dtypes, shapes and
+layouts of the arguments, and the modes of the thread."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Identity:
 
 
 def erase_sizes(picture: Any) -> Any:
-    """A picture that is the same for tensors of other sizes, which lie in memory likewise."""
+    """The structure without sizes: equal for tensors of any size with the same layout."""
     if type(picture) is Size:
         return len(picture)
     if type(picture) is Strides:

@@ -1,4 +1,4 @@
-"""What is noted while a function runs with its ops only recorded."""
+"""Capture: what is recorded while a function runs once with lazy ops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pyframe.watch import line_of
 
 class Capture:
     """What a function did while it ran with its ops only recorded. Its methods are those of
-    core.modes.Recorder, which says when each is called."""
+    core.modes.Interceptor, which says when each is called."""
 
     replays = orders = True
 

@@ -1,13 +1,13 @@
-"""pf.compile: a function's ops are recorded once, and what they became is replayed.
+"""pf.compile: a function runs once with lazy ops (capture); later calls run the compiled result.
 
 A call goes this way (`CompiledFunction.__call__`):
 
 1. Its arguments give the key of its kind (arguments.py). Among the captures of that kind one is
-   looked for whose guard holds (guards.py): it is replayed, and no Python code runs.
+   looked for whose guard holds (watch/guards.py): it is replayed, and no Python code runs.
 2. Else the call is captured, and noted why: a value that keeps changing is a dynamic
    input from then on, which each replay is given (dynamic.py).
 3. The function runs once with its ops only recorded (capture.py), while an observer sees what its
-   Python code reads and changes outside (observe.py).
+   Python code reads and changes outside (watch/observe.py).
 4. What was recorded is planned as executables, which compute it for the first time: that is the
    replay (replay.py), and it is kept for the next calls.
 5. Where no replay could follow, or captures never help, the function runs eagerly from then on, and
@@ -71,7 +71,7 @@ MAX_MISSES = 32  # captures in a row that were never replayed, before a function
 
 
 class _InvalidatedReplay:
-    """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
+    """In the place of a replay whose guard failed as an object died; it keeps the reason."""
 
     hits, executables, locks, sizes = 0, (), (), None
 
@@ -155,8 +155,8 @@ class CompiledFunction(Generic[P, R]):
         return self._call(args, kwargs, None)
 
     def again(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """A call for which nothing outside is another than in the one before, but for what tensors
-        hold: what its replay relies on is not looked at once more."""
+        """Replay without checking the guard again: the caller promises that nothing outside has
+        changed since the last call but what tensors hold."""
         return self._call(args, kwargs, self.trusted)
 
     def _call(self, args: Any, kwargs: Any, trusted: GuardSet | None) -> Any:
@@ -180,7 +180,7 @@ class CompiledFunction(Generic[P, R]):
     def _replay(
         self, args: Any, kwargs: Any, trusted: GuardSet | None
     ) -> tuple[Any, Sequence[Replay]]:
-        """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
+        """What a call gives, if there is a replay for it: else CACHE_MISS, and the captures of its
         kind; _EAGERLY if the function is to run as it is."""
         tensors: list[Tensor] = []
         try:

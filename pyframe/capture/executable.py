@@ -1,5 +1,5 @@
-"""A capture's Programs, ready to run again: where each takes its inputs from, and where its results
-belong."""
+"""Executables: the Programs of a capture, bound to the memory that they read and write, so that
+a replay runs each with one call."""
 
 from __future__ import annotations
 

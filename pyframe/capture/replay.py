@@ -1,5 +1,5 @@
-"""A captured call as data: what it takes, what it computes, changes and returns, and what it relies
-on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
+"""Replay: a captured call as data, with its inputs, executables, effects, results and guard.
+`replay_of` makes one from a recorded run."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ class StorageRoles(NamedTuple):
 
 def replay_of(run: CapturedRun) -> Replay:
     """The call as it can be run again; its tensors are computed for the first time on the way.
-    Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
+    Raises HistoryError, SpecializedNumberError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
     _refuse_new_history(run)
     returned = run.returned
@@ -371,7 +371,7 @@ def _NONE(call: ReplayContext) -> None:  # noqa: N802
 class Grads(NamedTuple):
     """The leaves whose .grad is another at the end of a run."""
 
-    stay: list[tuple[Tensor, Tensor]]  # and which is made anew where it lies: optimizers take it
+    stay: list[tuple[Tensor, Tensor]]  # with the new one, which each replay updates in place
     given: list[tuple[Tensor, Tensor | None]]  # and which is a result like others
     of_arguments: list[tuple[int, Any]]  # what a replay relies on: arguments, and their .grad
 

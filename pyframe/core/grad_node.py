@@ -1,4 +1,4 @@
-"""GradNode: a step of the backward pass, what it saves, and what hooks hang on it."""
+"""GradNode: one op of the tape, with its saved tensors, its edges and its hooks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class GradNode:
                 y = out._alias()
                 saved[-1] = (y, y._storage.version)
         self.saved = saved
-        self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
+        self.seq = next(_seq)  # last: regenerated grad_fns of views, above, come before
         if _watchers:
             notify_node_created(self)
 

@@ -1,11 +1,11 @@
 """Sizes that change from call to call while a function is captured.
 
 In a capture for many lengths a `SymbolicSize` stands for each size of an argument that changes.
-It has the value of the present call and knows the formula by which a later call has another one:
-shapes, strides and trip counts are calculated with it as with an int. Whoever compares one gets the
-answer of the present call, and the question is noted in the `ShapeGuards` at hand: what was decided
-by it holds for those sizes for which the answers are the same. What needs the number itself, as
-`range()` does, pins it: that is one more question.
+It has the value of the present call, its hint, and a formula that gives the value in later calls:
+shapes, strides and trip counts are calculated with it as with an int. A comparison is answered for
+the hint and noted in the current `ShapeGuards`: the capture holds for all sizes that give the same
+answers. Code that needs the number itself, as `range()` does, specializes the size, which is one
+more guard.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DynamicShapeError(BaseException):
     """A capture can't be for many sizes. It passes a user's `except Exception`."""
 
 
-MIN_SYMBOLIC_SIZE = 2  # that a size which changes may be: 0 and 1 broadcast, and are captured apart
+MIN_SYMBOLIC_SIZE = 2  # sizes 0 and 1 broadcast, so they are specialized
 _count = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0]
 

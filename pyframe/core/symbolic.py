@@ -1,4 +1,4 @@
-"""What stands for a number or an array that changes from call to call while a function is captured.
+"""Symbolic values: they stand in a capture for numbers and arrays that change from call to call.
 
 A value that `pf.compile` gives to each replay (a learning rate, an argument that is a number, an
 array that a loader fills) must not be baked into a captured Program. In the capture a

@@ -1,4 +1,4 @@
-"""Loops: what a scheduled kernel does, in which order, before any language.
+"""Loop nests: what a scheduled kernel does and in which order, for every code generator.
 
 The axes of a kernel lie on levels: level 0 is done side by side, the others are walked for each
 result, the first reduction innermost. A statement stands on the outermost level on which all that

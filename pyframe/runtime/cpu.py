@@ -1,4 +1,4 @@
-"""What compiles the CPU's work."""
+"""The compiler of the CPU's kernels, chosen once: LLVM, WebAssembly or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.codegen.lanes.compiler import CpuCompiler
 from pyframe.core.op import REGISTRY, Op
 
-EAGER_KERNEL_MIN_FLOPS = 1 << 20  # FLOPs from which an op that is computed alone is worth a routine
+EAGER_KERNEL_MIN_FLOPS = 1 << 20  # FLOPs from which an eager op calls a compiled kernel
 LOADING = 1 << 27  # FLOPs that NumPy computes in a page while the routines are loaded
 
 

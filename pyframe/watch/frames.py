@@ -1,4 +1,4 @@
-"""What a code object can read, and how frames are seen as they start."""
+"""Names that a code object can read, and hooks that see the frames of user code start."""
 
 from __future__ import annotations
 

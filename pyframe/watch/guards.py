@@ -1,10 +1,9 @@
-"""Whether all that a captured function has read from outside is as it was, looked at before each
-replay.
+"""GuardSet: the conditions on external state that a replay relies on, checked before each one.
 
 A guard keeps nothing alive: it knows objects by weak references and values by their ids, which no
 other object can take before the guard has heard of the death of the first.
 
-The look is fast, as nearly all of it runs in C. For each holder of values there is a getter that
+The check is fast, as nearly all of it runs in C. For each holder of values there is a getter that
 reads all of them at once (`itemgetter("weight", "bias")` of the dict of an object, say); what the
 getters give is put into one list, and the list of its ids is compared with that of the capture.
 What the containers among the values hold is compared in the same way: those are the levels. Only
@@ -75,7 +74,7 @@ class _Strong:
 
 
 class _Type(_Strong):
-    """Of a container its type alone: what it holds is the next level."""
+    """The expected type of a container, whose items are guarded on the next level."""
 
     __slots__ = ()
 

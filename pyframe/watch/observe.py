@@ -1,9 +1,9 @@
-"""What the Python code of a captured function reads and changes outside, besides tensors.
+"""Observer: finds what one run of a function reads and changes outside, besides tensors.
 
 While a capture runs, each frame of a user's code is looked at as it starts: its globals and cells
 are Sources from then on, and what lies there is outside (tracked.py). When the run is over, what it
 has changed is found: a replay puts it there again, or can't follow. What it has read and left as it
-was becomes a Guard.
+was becomes part of a GuardSet.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Whose code and whose objects they are: a user's, of which a capture guards what is read, or a
-library's."""
+"""Whose code and objects these are: a user's, whose reads a capture guards, or a library's."""
 
 from __future__ import annotations
 
@@ -175,7 +174,7 @@ _OPTIMIZERS = os.path.join(PACKAGE_DIR, *_packages.OPTIMIZERS_CODE.split("/"))
 
 
 def is_optimizers(file: str) -> bool:
-    """Whether its code is of an optimizer's step: `Guard.watch_optimizer` sees to what it reads."""
+    """Whether its code is of an optimizer's step, whose reads `GuardSet.watch_optimizer` guards."""
     return file.startswith(_OPTIMIZERS) and not file.endswith(_packages.NOT_OPTIMIZERS)
 
 

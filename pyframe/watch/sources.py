@@ -1,4 +1,4 @@
-"""Where the values lie that a captured function reads from outside, and how they are compared."""
+"""Source: where a value lies that a captured function reads from outside, and how to compare it."""
 
 from __future__ import annotations
 

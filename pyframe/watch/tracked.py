@@ -1,4 +1,4 @@
-"""What lies outside of a captured function, as far as its run reads or sets it.
+"""External state: all that lies outside of a captured function and that its run reads or sets.
 
 Whatever the globals, cells and arguments of a user's code lead to lies outside. Containers are
 known by what they hold. The classes of other objects tell of each attribute that is read or set,

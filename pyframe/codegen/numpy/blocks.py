@@ -60,7 +60,7 @@ class TiledKernel:
         self.sources: dict[int, LoadView] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
-        self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where a Valid holds
+        self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where an InBounds holds
         self.shapes: list[Shape] = []
         for n, i in enumerate(self.code):
             self.shapes.append(self.prepare(n, i))

@@ -34,7 +34,9 @@ class CompiledStage(NamedTuple):
     launch: Launch
     buffers: tuple[int | np.ndarray | tuple[Any, ...], ...] = ()
     params: int = 0
-    words: tuple[Any, ...] = ()  # numbers, arrays, Memory or Fault; Lying in a slot
+    words: tuple[
+        Any, ...
+    ] = ()  # numbers, arrays, ScratchArg or ErrorFlagArg; SymbolicArrayRef in a slot
     check: tuple[Callable[..., Any], Sequence[Any]] | None = None
 
 
