@@ -144,9 +144,8 @@ class Op:
         self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel  # a file, or a KERNEL_GENERATORS name of codegen/wgsl/printer.py
-        self.prefers_decomposition = (
-            prefers_decomposition  # where kernels are compiled, `fallback` is better than `numpy`
-        )
+        # where kernels are compiled, `fallback` is better than `numpy`
+        self.prefers_decomposition = prefers_decomposition
         self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all

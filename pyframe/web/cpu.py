@@ -269,10 +269,7 @@ def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return out, at
 
 
-_STORED_AS = {
-    int64: int32,
-    bfloat16: uint16,
-}  # dtypes that a GPU stores in another
+_STORED_AS = {int64: int32, bfloat16: uint16}  # dtypes that a GPU stores in another
 
 
 def _turned(value: int, old: DType, new: DType) -> Apply:

@@ -313,9 +313,8 @@ class Exporter:
         pattern: DynamicCapture | None,
     ) -> dict[str, Any]:
         program = executable.general
-        with use_shape_guards(
-            None if pattern is None else pattern.sizes.guards
-        ):  # it is printed already
+        # it is printed already
+        with use_shape_guards(None if pattern is None else pattern.sizes.guards):
             wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(code, (len(self.kernels), label))[0]

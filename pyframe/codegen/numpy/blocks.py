@@ -22,15 +22,7 @@ from pyframe.codegen.numpy.instructions import (
     narrow,
     op_calls,
 )
-from pyframe.codegen.numpy.memory import (
-    Array,
-    LoadView,
-    Ranges,
-    Shape,
-    extent,
-    valid,
-    within,
-)
+from pyframe.codegen.numpy.memory import Array, LoadView, Ranges, Shape, extent, valid, within
 from pyframe.codegen.numpy.sums import sum_calls
 from pyframe.codegen.numpy.threads import Stage
 from pyframe.core.op import REGISTRY
