@@ -30,6 +30,7 @@ LAYERS = [
     autograd
     methods
     runtime
+    watch
     capture
     random fft linalg special func
     distributed
@@ -52,6 +53,28 @@ EXCEPTIONS = {
     ("pyframe.runtime.debug", "pyframe.tools.draw_graph"): _DEBUG,
 }
 
+# What packages above import of watch/, besides its own names: an export's errors say whose line.
+FACE = {("pyframe.web.programs", "pyframe.watch.origin")}
+
+# Class names that stand in two modules: public ones of PyTorch, torchvision or pyframe.
+TWICE = {
+    *"""BasicBlock Chat CheckpointError CosineSimilarity Event Future Generator GradScaler Identity
+    Image InvertedResidual Lambda Linear Pad RMSNorm RandomEqualize RandomPosterize RandomRotation
+    RemovableHandle Stream Timer Transform autocast device finfo""".split()
+}
+
+# Names of constants that say neither of what nor which way; MAX_…, MIN_…, …_BYTES do.
+BARE = {*"MOST FEW LEAST MANY LARGE SMALL KEPT HELD SEEN WORTH ROOM KNOWN ENOUGH".split()}
+
+# Lines of Python in each package; "" are the modules beside them. texts.py is prose.
+BUDGETS = {
+    "core": 4790, "graph": 4240, "codegen": 14630, "backend": 2670, "tensor": 2730,
+    "ops": 16600, "autograd": 1870, "runtime": 2100, "watch": 2430, "capture": 3490,
+    "distributed": 1710, "data": 1970, "distributions": 2950, "io": 3170, "metrics": 1180,
+    "nn": 14790, "optim": 3350, "signal": 30, "tools": 3150, "utils": 1080, "vision": 8070,
+    "array_api": 910, "multiprocessing": 370, "jit": 4090, "onnx": 5850, "text": 4390,
+    "train": 6500, "cli": 1530, "torch": 4520, "web": 5470, "": 5270,
+}  # fmt: skip
 
 BY_NAME = ("import_module", "__import__")
 # who imports by names that are made at run time, other than of modules of its own package
@@ -247,6 +270,45 @@ def test_no_module_is_in_a_circle() -> None:
         for name, others in graph().items()
     }
     graphlib.TopologicalSorter(imported).prepare()  # a CycleError names the circle
+
+
+def test_watch_is_used_by_its_face() -> None:
+    used = {
+        (name, node.module) for name, node in nodes()[ast.ImportFrom]
+        if node.module.startswith("pyframe.watch") and not name.startswith("pyframe.watch")
+    }  # fmt: skip
+    assert {u for u in used if u[1] != "pyframe.watch"} == FACE
+
+
+def test_a_class_name_stands_in_one_module() -> None:
+    where: dict[str, set[str]] = {}
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, set()).add(name)
+    assert {n for n, modules in where.items() if len(modules) > 1} == TWICE
+
+
+def test_names_of_constants_say_of_what() -> None:
+    bare = [
+        f"{name}.{part.id}"
+        for name, tree in trees().items()
+        for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        and part.id.lstrip("_") in BARE
+    ]  # fmt: skip
+    assert bare == []
+
+
+def test_packages_keep_to_their_budgets_of_lines() -> None:
+    lines = dict.fromkeys(BUDGETS, 0)
+    for name, path in KNOWN.items():
+        top, _, rest = path.relative_to(ROOT).as_posix().partition("/")
+        if name != "pyframe.ops.api.texts":
+            lines[top if rest else ""] += len(path.read_text("utf-8").splitlines())
+    over = {top: n for top, n in lines.items() if n > BUDGETS[top]}
+    assert not over, "a budget falls; it rises only with a reason in the changelog"
 
 
 def test_texts_are_utf8_on_every_system() -> None:

@@ -25,7 +25,7 @@ class Backend(Protocol):
     name: str  # 'host', 'native' or 'browser'
     adapter: str  # the hardware, for people
     software: bool = False  # a CPU that plays a GPU
-    language: str  # what `load` takes kernels in, a key of GENERATORS in runtime/code.py
+    language: str  # what `load` takes kernels in, a key of CODEGENS in runtime/code.py
     limits: Limits
     stats: Stats  # what is counted here: dispatches, submits, pipelines, bind groups, parameters
     lost: str = ""  # why, once the device is gone

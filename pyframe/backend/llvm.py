@@ -26,7 +26,7 @@ from pyframe.core.extras import install
 from pyframe.core.locks import lock
 
 SUPPORTED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; before, LLVM reads another text
-_LEAST, _BELOW = (0, 45), (0, 51)
+_MIN_VERSION, _BELOW = (0, 45), (0, 51)
 # The text holds vectors already, and each value is computed in the loop where it belongs.
 _PASSES = ("sroa", "instruction_combine")
 _FORMAT = 1  # of what the cache keeps; change it when functions are compiled in another way
@@ -71,7 +71,7 @@ def jit() -> JIT | None:
     except ImportError:
         return None
     version = tuple(int(n) for n in llvmlite.__version__.split(".")[:2] if n.isdigit())
-    if not _LEAST <= version < _BELOW:
+    if not _MIN_VERSION <= version < _BELOW:
         _notice(f"it works with {SUPPORTED} and finds {llvmlite.__version__}")
         return None
     try:
@@ -82,7 +82,7 @@ def jit() -> JIT | None:
         binding.check_jit_execution()
         found = JIT(binding, llvmlite.__version__)
         with _COMPILING:
-            _HELD[1:] = [binding.ffi.lib._lock]  # it is taken to free LLVM's objects too
+            _LOCKS[1:] = [binding.ffi.lib._lock]  # it is taken to free LLVM's objects too
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         _notice(f"llvmlite {llvmlite.__version__} can't be used: {error}")
         return None
@@ -246,16 +246,16 @@ def _unlocked(binding: Any) -> Any:
 # --- forks: they wait for what is being compiled, else a lock that another thread holds, of LLVM or
 # of llvmlite, would never be free in the child
 
-_HELD: list[Any] = [_COMPILING]
+_LOCKS: list[Any] = [_COMPILING]
 
 
 def _hold() -> None:
-    for one in _HELD:
+    for one in _LOCKS:
         one.__enter__()
 
 
 def _leave() -> None:
-    for one in reversed(_HELD):
+    for one in reversed(_LOCKS):
         one.__exit__(None, None, None)
 
 

@@ -1,1 +1,1 @@
-"""Functions that are captured: what they read, rely on and change, and how they are run again."""
+"""Captures of functions: how one is recorded, when it may be replayed, and how a replay runs."""

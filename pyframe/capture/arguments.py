@@ -1,5 +1,5 @@
-"""What must be equal for two calls to be of one kind, so that the capture of one can be replayed
-for the other: the modes of the thread, and the arguments but for the values in their tensors."""
+"""Call signatures. Two calls share captures if theirs are equal: the structure, dtypes, shapes and
+layouts of the arguments, and the modes of the thread."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture.sources import reference
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, get_default_device
 from pyframe.core.modes import mode
 from pyframe.core.node import Size
+from pyframe.core.objects import reference
 from pyframe.core.view import is_contiguous
 from pyframe.tensor import Tensor
 
@@ -91,7 +91,7 @@ class _Identity:
 
 
 def erase_sizes(picture: Any) -> Any:
-    """A picture that is the same for tensors of other sizes, which lie in memory likewise."""
+    """The structure without sizes: equal for tensors of any size with the same layout."""
     if type(picture) is Size:
         return len(picture)
     if type(picture) is Strides:

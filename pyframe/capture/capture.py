@@ -1,4 +1,4 @@
-"""What is noted while a function runs with its ops only recorded."""
+"""Capture: what is recorded while a function runs once with lazy ops."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.origin import line_of
-from pyframe.capture.packages import PLACES
 from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, run_lazy
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
+from pyframe.core.packages import PLACES
 from pyframe.core.sizes import DynamicShapeError, ShapeEnv, size_hint, size_hints
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
 from pyframe.tensor.view_chain import cut_array
+from pyframe.watch import line_of
 
 
 class Capture:
     """What a function did while it ran with its ops only recorded. Its methods are those of
-    core.modes.Recorder, which says when each is called."""
+    core.modes.Interceptor, which says when each is called."""
 
     replays = orders = True
 

@@ -1,13 +1,13 @@
-"""pf.compile: a function's ops are recorded once, and what they became is replayed.
+"""pf.compile: a function runs once with lazy ops (capture); later calls run the compiled result.
 
 A call goes this way (`CompiledFunction.__call__`):
 
 1. Its arguments give the key of its kind (arguments.py). Among the captures of that kind one is
-   looked for whose guard holds (guards.py): it is replayed, and no Python code runs.
+   looked for whose guard holds (watch/guards.py): it is replayed, and no Python code runs.
 2. Else the call is captured, and noted why: a value that keeps changing is a dynamic
    input from then on, which each replay is given (dynamic.py).
 3. The function runs once with its ops only recorded (capture.py), while an observer sees what its
-   Python code reads and changes outside (observe.py).
+   Python code reads and changes outside (watch/observe.py).
 4. What was recorded is planned as executables, which compute it for the first time: that is the
    replay (replay.py), and it is kept for the next calls.
 5. Where no replay could follow, or captures never help, the function runs eagerly from then on, and
@@ -37,11 +37,7 @@ from pyframe.capture.arguments import CallSignature
 from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, NumberArgument, UnstableInputError
 from pyframe.capture.executable import SpecializedNumberError
-from pyframe.capture.frames import gc_paused
-from pyframe.capture.guards import GuardSet
 from pyframe.capture.lengths import DimRef, ShapeFamily, SymbolicArguments, can_change, marked
-from pyframe.capture.observe import Observer, SideEffects, observed
-from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
 from pyframe.capture.replay import (
     BadIndexError,
@@ -52,15 +48,16 @@ from pyframe.capture.replay import (
     replay_of,
     settle_sizes,
 )
-from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
+from pyframe.core.packages import WRAPPERS
 from pyframe.core.sizes import DynamicShapeError, size_hints
 from pyframe.core.trace import flush_cpu, lazy_policy
 from pyframe.core.words import plural
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
+from pyframe.watch import GuardSet, Observer, SideEffects, gc_paused
 
 _CAPTURING = lock()
 _alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -74,7 +71,7 @@ MAX_MISSES = 32  # captures in a row that were never replayed, before a function
 
 
 class _InvalidatedReplay:
-    """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
+    """In the place of a replay whose guard failed as an object died; it keeps the reason."""
 
     hits, executables, locks, sizes = 0, (), (), None
 
@@ -94,9 +91,8 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], dynamic: bool | None = None) -> None:
         self.fn = fn
-        self.replays: OrderedDict[CallSignature, list[Replay]] = (
-            OrderedDict()
-        )  # the latest used last
+        # the latest used last
+        self.replays: OrderedDict[CallSignature, list[Replay]] = OrderedDict()
         self.eager = ""  # why it always runs eagerly
         self.why = ""  # the latest capture was made
         self.captured = self.replayed = 0  # calls
@@ -158,8 +154,8 @@ class CompiledFunction(Generic[P, R]):
         return self._call(args, kwargs, None)
 
     def again(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """A call for which nothing outside is another than in the one before, but for what tensors
-        hold: what its replay relies on is not looked at once more."""
+        """Replay without checking the guard again: the caller promises that nothing outside has
+        changed since the last call but what tensors hold."""
         return self._call(args, kwargs, self.trusted)
 
     def _call(self, args: Any, kwargs: Any, trusted: GuardSet | None) -> Any:
@@ -183,7 +179,7 @@ class CompiledFunction(Generic[P, R]):
     def _replay(
         self, args: Any, kwargs: Any, trusted: GuardSet | None
     ) -> tuple[Any, Sequence[Replay]]:
-        """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
+        """What a call gives, if there is a replay for it: else CACHE_MISS, and the captures of its
         kind; _EAGERLY if the function is to run as it is."""
         tensors: list[Tensor] = []
         try:
@@ -373,7 +369,7 @@ class CompiledFunction(Generic[P, R]):
                 observer.numbered = symbolic is not None or key.picture in self.dynamic.numbers
                 observer.give()
                 with capture.watching:
-                    capture.watching.enter_context(observed(observer))
+                    capture.watching.enter_context(observer.watching())
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
@@ -589,10 +585,7 @@ class CompiledFunction(Generic[P, R]):
         self.unready += 1  # what is made once is there the second time
         rest = [c for c in found.changed if c[0] not in sources]
         if self.unready > (1 if rest else MAX_UNREADY):
-            source, old, new = (rest or found.changed)[0]
-            self._give_up(
-                f"it changes {source} from {shown(old)} to {shown(new)}, as no replay would"
-            )
+            self._give_up(f"it changes {(rest or found.changed)[0]}, as no replay would")
 
     def _give_up(self, why: str) -> None:
         """Run eagerly from now on, and warn the line that calls the function."""

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.capture.arguments import flatten_argument
-from pyframe.capture.sources import MISSING, VAR, Source
-from pyframe.capture.tracked import InputPlaceholder
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, hint, is_number
 from pyframe.tensor import Tensor
+from pyframe.watch import MISSING, InputPlaceholder, Source
 
 MAX_SAME = 3  # captures in a row for a number that is another each time
 MAX_CAPTURES = 8  # captures in a row for another value, and captures of a function that are kept
@@ -79,7 +78,7 @@ class DynamicInputs:
         """Note for which values (where it is, what it was, what it is) another capture is needed.
         Whether one of them is dynamic from now on. `hits`: how often the last capture was replayed.
 
-        HopelessError where captures never help."""
+        UnstableInputError where captures never help."""
         before, self.streaks = self.streaks, {}
         found = False
         for what, (at, old, new) in {m[0].id(): m for m in missed}.items():
@@ -102,7 +101,7 @@ class DynamicInputs:
         """Whether a value that changes, at a source or among the arguments, can be dynamic."""
         if isinstance(at, NumberArgument):
             return not self.asks_types
-        if at.how == VAR or at.key is None or not at.is_writable():
+        if at.key is None or not at.is_writable():
             return False
         if isinstance(new, Tensor):
             return old is None or isinstance(old, Tensor)

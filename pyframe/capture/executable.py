@@ -1,5 +1,5 @@
-"""A capture's Programs, ready to run again: where each takes its inputs from, and where its results
-belong."""
+"""Executables: the Programs of a capture, bound to the memory that they read and write, so that
+a replay runs each with one call."""
 
 from __future__ import annotations
 
@@ -522,9 +522,8 @@ class DeviceExecutable(Executable):
         ]
 
     def __del__(self) -> None:
-        if (
-            "loaded" in self.__dict__ and self.first is None
-        ):  # it is unloaded when no other work is under way
+        # it is unloaded when no other work is under way
+        if "loaded" in self.__dict__ and self.first is None:
             self.program.loaded.pop(self.backend.name, None)
             self.executor.dead.append(self.loaded)
 

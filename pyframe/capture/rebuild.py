@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.observe import Observer
-from pyframe.capture.sources import attributes, is_plain, reference, slots_of
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import GradNode, NodeHooks, OutputEdge, ReleasedGradNode, is_freed
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
+from pyframe.core.objects import attributes, is_plain, reference, slots_of
 from pyframe.core.sizes import DynamicShapeError, SymbolicSize, is_symbolic, size_hint, size_hints
 from pyframe.core.symbolic import SymbolicScalar, evaluate
 from pyframe.tensor import Tensor
 from pyframe.tensor.view_chain import ViewChain, apply_view_chain
+from pyframe.watch import Observer
 
 
 class HistoryError(Exception):

@@ -1,5 +1,5 @@
-"""A captured call as data: what it takes, what it computes, changes and returns, and what it relies
-on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
+"""Replay: a captured call as data, with its inputs, executables, effects, results and guard.
+`replay_of` makes one from a recorded run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
 from pyframe.capture.capture import GRAD, Capture, hosted, refresh_tensors
 from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
-from pyframe.capture.guards import GuardSet
-from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import (
     HistoryError,
     OutputBuilder,
@@ -29,7 +27,6 @@ from pyframe.capture.rebuild import (
     saved_by,
     template,
 )
-from pyframe.capture.sources import Source
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import flush
 from pyframe.core.grad_node import GradNode
@@ -39,6 +36,7 @@ from pyframe.core.op import CONST
 from pyframe.core.sizes import ShapeEnv, is_symbolic, size_hints
 from pyframe.ops.api.deferred import DeferredAsserts
 from pyframe.tensor import Tensor
+from pyframe.watch import GuardSet, Observer, Source
 
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
 
@@ -278,7 +276,7 @@ class StorageRoles(NamedTuple):
 
 def replay_of(run: CapturedRun) -> Replay:
     """The call as it can be run again; its tensors are computed for the first time on the way.
-    Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
+    Raises HistoryError, SpecializedNumberError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
     _refuse_new_history(run)
     returned = run.returned
@@ -373,7 +371,7 @@ def _NONE(call: ReplayContext) -> None:  # noqa: N802
 class Grads(NamedTuple):
     """The leaves whose .grad is another at the end of a run."""
 
-    stay: list[tuple[Tensor, Tensor]]  # and which is made anew where it lies: optimizers take it
+    stay: list[tuple[Tensor, Tensor]]  # with the new one, which each replay updates in place
     given: list[tuple[Tensor, Tensor | None]]  # and which is a result like others
     of_arguments: list[tuple[int, Any]]  # what a replay relies on: arguments, and their .grad
 

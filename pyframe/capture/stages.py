@@ -1,5 +1,5 @@
-"""A GPU's part of a capture in which the host has work of its own, such as a collective: Programs,
-and between them what reads a value, works with it, and puts the result back."""
+"""GPU captures with steps on the host, such as collectives: the capture is split into Programs, and
+between two of them the host reads a value, works with it, and puts the result back."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _keep_old(
     capture: Capture, roots: list[Storage], order: list[Node], level: dict[Node, int],
     kept: list[Storage],
 ) -> None:  # fmt: skip
-    """What a Program writes over, and a later one reads as it was, is copied before."""
+    """Copy each value that one Program overwrites before a later one reads it."""
     from pyframe.core.op import REGISTRY
 
     before = dict(capture.replaced())

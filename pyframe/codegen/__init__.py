@@ -1,1 +1,1 @@
-"""Printers of scheduled kernels: each makes of a Program what one kind of processor runs."""
+"""Code generators: each turns scheduled kernels into what one kind of processor runs."""

@@ -1,4 +1,4 @@
-"""What everything stands on: dtypes, devices, modes, nodes, views, ops and how they are called."""
+"""The base of all packages: dtypes, devices, modes, nodes, views, and ops with their dispatch."""
 
 from __future__ import annotations
 

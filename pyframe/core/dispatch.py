@@ -1,4 +1,4 @@
-"""`apply`, the one way to call an op: it computes, or records, and notes the gradient."""
+"""`apply`, the one way to call an op: it computes or records the result, and notes the gradient."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def run_in_order(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device, order: tuple[int, ...] | None = (),
 ) -> Tensor:  # fmt: skip
-    """Carry out an elementwise op so that the dims of the result lie in memory in `order` (None:
-    row-major), by default as PyTorch has it. What is not row-major is computed as it lies, and
-    seen through a view."""
+    """Run an elementwise op with an output stride order (None: row-major), by default PyTorch's.
+    Where that is not row-major, the op runs on permuted operands and a view permutes the
+    result back."""
     way = handler_on(device)
     if order == ():
         order = result_order(shape, *[x for x in inputs if type(x) is not Node])
@@ -186,7 +186,7 @@ def _row_major(out: Tensor) -> Tensor:
 
 
 def handler_on(device: Device) -> Callable[..., Tensor]:
-    """How ops are carried out on `device` now: computed, recorded, or as the Recorder says."""
+    """The function that runs ops on `device` now: eagerly, lazily, or as the Interceptor says."""
     if mode.counts:
         return run_counted
     recorder = mode.capture
@@ -233,7 +233,7 @@ def run_eager(
                     return out
     for n in nodes:
         if type(n) is LazyNode or n.data.size >= least:
-            x = y = data = None  # `is_exposed` counts who holds the array
+            x = y = data = None  # `is_aliased_outside` counts who holds the array
             later = _try_record(op, inputs, attrs, nodes, shape, dtype, device)
             if later is not None:
                 return later

@@ -1,4 +1,4 @@
-"""How the parts that are installed on demand come to this pyframe."""
+"""Extras: parts of pyframe that are installed on demand, and the command that installs each."""
 
 from __future__ import annotations
 

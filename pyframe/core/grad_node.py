@@ -1,4 +1,4 @@
-"""GradNode: a step of the backward pass, what it saves, and what hooks hang on it."""
+"""GradNode: one op of the tape, with its saved tensors, its edges and its hooks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class GradNode:
                 y = out._alias()
                 saved[-1] = (y, y._storage.version)
         self.saved = saved
-        self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
+        self.seq = next(_seq)  # last: regenerated grad_fns of views, above, come before
         if _watchers:
             notify_node_created(self)
 
@@ -137,7 +137,7 @@ class GradNode:
             kind = (
                 type(e[0]._storage) if type(e) is tuple and hasattr(e[0], "_storage") else type(e)
             )
-            if kind not in _KEPT:
+            if kind not in _KEPT_TYPES:
                 self.saved = None
                 return
 
@@ -194,7 +194,7 @@ class GradNode:
         return grad
 
 
-_KEPT = (type(None), int, float, bool, complex, Lasting)
+_KEPT_TYPES = (type(None), int, float, bool, complex, Lasting)
 
 
 def split(vector: Tensor, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:

@@ -1,5 +1,5 @@
-"""Memory of large results, used again when nobody holds them any more: to have the system map and
-clear fresh pages takes about as long as an addition that fills them."""
+"""A pool of memory for large results. Having the system map and clear fresh pages takes about as
+long as an addition that fills them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits: what a device can take, as the planning of Programs asks."""
+"""Limits: what a device can do, as far as the planning of Programs depends on it."""
 
 from __future__ import annotations
 

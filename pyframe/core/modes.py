@@ -1,4 +1,4 @@
-"""What the ops of a thread do besides computing: gradients, inference mode, a Recorder."""
+"""The modes of a thread: gradients, inference mode, and the Interceptor that its ops go through."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 class Interceptor(Protocol):
     """What stands between a thread's ops and their values: a Capture (capture/capture.py), which
-    only records, or a vmap's Batch (ops/api/vmap.py), which runs each op on all examples at once.
+    only records, or a VmapLevel (ops/api/vmap.py), which runs each op on all examples at once.
 
     While one is `mode.capture`, the code that ops are made of tells it what happens and asks it
-    what to do. A Batch passes on what concerns a Capture that runs around it.
+    what to do. A VmapLevel passes on what concerns a Capture that runs around it.
     """
 
     @property
     def replays(self) -> bool:
         """Whether what happens now will be run again, with other values."""
 
-    orders: bool  # whether results have an order in memory, or a batch has that of its own
+    orders: bool  # whether results carry a stride order; under vmap the batch has its own layout
 
     # --- ops and writes
 
@@ -131,7 +131,7 @@ mode = _ThreadModes()
 
 
 def mark_uncacheable() -> None:
-    """What happens now depends on more than the kinds of values: it is no subgraph."""
+    """The ops that run now depend on values: the subgraph being recorded must not be cached."""
     if mode.subgraph_recorder is not None:
         mode.subgraph_recorder.failed = True
 

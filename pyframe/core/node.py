@@ -1,4 +1,4 @@
-"""Node: one value of the graph, computed or still to be computed. Storage: who owns it."""
+"""Node: an immutable value of the graph, computed or lazy. Storage: the memory tensors share."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ _data: Any = Node.__dict__["data"]  # the slot
 
 class LazyNode(Node):
     """A value of the CPU that is recorded and not computed yet. Who asks for its `data` has it
-    computed; then it is a Node like others. Until then its slot holds the Trace that it is in, or
-    None for a view."""
+    computed; then it is a Node like others. Until then its slot holds the LazyTrace that it is
+    in, or None for a view."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class LazyNode(Node):
         _data.__set__(self, value)
 
 
-trace_of: Callable[[Node], Any] = _data.__get__  # the Trace of a recorded node; None for a view
+trace_of: Callable[[Node], Any] = _data.__get__  # the LazyTrace of a recorded node; None for a view
 set_trace: Callable[[Node, Any], None] = _data.__set__
 
 
@@ -131,9 +131,9 @@ class Storage:
     """What a tensor and its views share: the whole value, and how often it was written to.
 
     `writes` counts all writes: a view looks there whether its own node is out of date. `version`
-    counts those that autograd minds: not those through `x.data`, and none (it is UNCOUNTED) to the
+    counts those that autograd minds: not those through `x.data`, and none (it is NO_VERSION) to the
     memory of inference tensors. `aliased_outside` says that others than tensors may write to the
-    memory: a NumPy array that shares it, or (ADDRESS) who knows its address; see
+    memory: a NumPy array that shares it, or (ADDRESS_ESCAPED) who knows its address; see
     `is_aliased_outside`.
     """
 
@@ -168,8 +168,8 @@ ADDRESS_ESCAPED = "address"  # what is exposed for good
 
 
 def is_aliased_outside(storage: Storage) -> bool:
-    """Whether others than tensors may write to the memory: not if the storage is all that is left
-    of who held the array that it was made of."""
+    """Whether a NumPy array or a raw pointer may still write this memory; False once the storage
+    is its only owner."""
     if storage.aliased_outside is True and type(storage.node) is Node:
         held: Any = storage.node, "data"
         while _references(*held) == _ONE:

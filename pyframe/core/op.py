@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 REGISTRY: dict[str, Op] = {}
-IMPORT_TIME = time.time_ns()  # sources that are written later are not those that run
+IMPORT_TIME = time.time_ns()  # files modified later are not the code that runs
 
 ELEMENTWISE, REDUCTION, MOVEMENT, EXTERN = "elementwise", "reduction", "movement", "routine"
 
@@ -86,7 +86,7 @@ class Reducer(NamedTuple):
     scalar: Callable[[Any, Any], Any]  # of Scalars, the value so far and the next
     ufunc: np.ufunc | None = None  # the same in NumPy; None: results of parts don't combine
     arg: bool = False  # the result is the index of the winner; `scalar` says whether the next wins
-    sums: bool = False  # it adds: floats, which are rounded, in blocks
+    sums: bool = False  # floats are added in blocks, which bounds the rounding error
 
 
 def grid_1d(groups: int) -> Grid:
@@ -101,12 +101,10 @@ class Op:
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
     autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/api/autocast.py
     preserves_order = False  # the dims of the result lie in memory as those of the operands
-    recomputes_operands = (
-        False  # its kernel makes what it reads of small operands as often as it reads it
-    )
+    recomputes_operands = False  # its kernel may compute a small operand again at each read
     changes_order = False  # of a view: it may change the order of the dims in memory
-    lower_view: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
-    # a routine that does the same over the memory of operand 0, which it isn't given
+    lower_view: Callable[[Node], Node] | None = None  # of a view that no index map says
+    # the in-place variant: it updates operand 0's buffer, which is not bound as an input
     over: Op | None = None
 
     def __init__(
@@ -145,10 +143,9 @@ class Op:
         # of a movement that shows all elements: (x, *attrs) -> attrs with which it undoes itself
         self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
-        self.kernel = kernel  # a file, or a name of PRINTED in codegen/wgsl/printer.py
-        self.prefers_decomposition = (
-            prefers_decomposition  # where kernels are compiled, `fallback` is better than `numpy`
-        )
+        self.kernel = kernel  # a file, or a KERNEL_GENERATORS name of codegen/wgsl/printer.py
+        # where kernels are compiled, `fallback` is better than `numpy`
+        self.prefers_decomposition = prefers_decomposition
         self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
@@ -226,11 +223,11 @@ class _Vjp:
 
 
 class ConstOp(Op):
-    """A Python number in the graph; kernels read it from a small buffer, never from their text."""
+    """A scalar constant. Kernels take it as a parameter, so a new value needs no compilation."""
 
 
 class PermutedLayout(tuple[Any, ...]):
-    """The view chain of a tensor whose dims may lie in memory in another order."""
+    """View chain of a result stored in a permuted stride order. For autograd it is no view."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How many processors are this process's."""
+"""How many processors this process may use."""
 
 from __future__ import annotations
 

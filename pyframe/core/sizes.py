@@ -1,11 +1,11 @@
 """Sizes that change from call to call while a function is captured.
 
 In a capture for many lengths a `SymbolicSize` stands for each size of an argument that changes.
-It has the value of the present call and knows the formula by which a later call has another one:
-shapes, strides and trip counts are calculated with it as with an int. Whoever compares one gets the
-answer of the present call, and the question is noted in the `ShapeGuards` at hand: what was decided
-by it holds for those sizes for which the answers are the same. What needs the number itself, as
-`range()` does, pins it: that is one more question.
+It has the value of the present call, its hint, and a formula that gives the value in later calls:
+shapes, strides and trip counts are calculated with it as with an int. A comparison is answered for
+the hint and noted in the current `ShapeGuards`: the capture holds for all sizes that give the same
+answers. Code that needs the number itself, as `range()` does, specializes the size, which is one
+more guard.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DynamicShapeError(BaseException):
     """A capture can't be for many sizes. It passes a user's `except Exception`."""
 
 
-MIN_SYMBOLIC_SIZE = 2  # that a size which changes may be: 0 and 1 broadcast, and are captured apart
+MIN_SYMBOLIC_SIZE = 2  # sizes 0 and 1 broadcast, so they are specialized
 _count = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0]
 
@@ -144,9 +144,8 @@ class ShapeGuards:
         self.serial = next(_count)
         self.bounds: dict[int, Bounds] = {} if above is None else above.bounds.copy()
         self.answers: dict[Any, bool] = {} if above is None else above.answers.copy()
-        self.asked: dict[str, str] = (
-            {} if above is None else above.asked.copy()
-        )  # what has to hold, as a text, and the line that asks
+        # each condition, as a text, and the line that asks
+        self.asked: dict[str, str] = {} if above is None else above.asked.copy()
         self.pinned: list[tuple[str, str]] = []  # expressions whose number was asked for, lines
         if above is None:
             self.bounds.update((i, (MIN_SYMBOLIC_SIZE, None)) for i in range(len(sizes.now)))

@@ -1,4 +1,4 @@
-"""What stands for a number or an array that changes from call to call while a function is captured.
+"""Symbolic values: they stand in a capture for numbers and arrays that change from call to call.
 
 A value that `pf.compile` gives to each replay (a learning rate, an argument that is a number, an
 array that a loader fills) must not be baked into a captured Program. In the capture a
@@ -57,9 +57,8 @@ class SymbolicScalar:
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
-        args = tuple(
-            [int(a) if is_symbolic_size(a) else a for a in args]
-        )  # the capture is for this size
+        # the capture is for this size
+        args = tuple([int(a) if is_symbolic_size(a) else a for a in args])
         answer = fn(self._hint, *map(hint, args))
         recorder = mode.capture or mode.subgraph_recorder
         if recorder is None:

@@ -1,4 +1,4 @@
-"""What the CPU has recorded and not computed yet."""
+"""The lazy trace of a CPU thread: the ops that it has recorded and not computed yet."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyframe.core.op import Op
 
 MAX_NODES = 5000  # nodes of a trace
-MAX_STRIDE = 4  # up to this step of elements they are read where they lie
-MAX_INPUT_BYTES = 1 << 28  # bytes of what was there already that a trace holds
+MAX_STRIDE = 4  # elements; kernels read inputs of such inner strides in place, others are copied
+MAX_INPUT_BYTES = 1 << 28  # bytes of computed inputs that a trace may keep alive
 
 
 class LazyTrace:
@@ -68,7 +68,7 @@ class LazyTrace:
         return at
 
     def note(self, what: tuple[Any, ...]) -> None:
-        """Note the number of what comes next."""
+        """Append the interned id of an entry to the trace's structure key."""
         number = _numbers.get(what)
         if number is None:
             if len(_numbers) >= 1 << 16:
@@ -103,7 +103,7 @@ class LazyTrace:
                 self.moved.append(at)
                 return at
         held = self.held + n.data.nbytes
-        what += map(self.operand, n.inputs)  # a part of what may be written over
+        what += map(self.operand, n.inputs)  # a view of what may be donated: the base adds no bytes
         self.held = held
         if has_readable_strides(n.data):
             what.append(n.data.strides)

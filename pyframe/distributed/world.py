@@ -409,7 +409,7 @@ while ready := events.poll(-1 if known else 10):
         over = over or (rank is not None and said != b"ok")
     if before and not known: sys.exit()
 """
-_SEEN = 10.0  # seconds until a process goes on without being watched
+_WATCHED_SECONDS = 10.0  # seconds until a process goes on without being watched
 _ANSWER = 16  # bytes that are read of one
 
 
@@ -442,7 +442,7 @@ class JobWatch:
         _joined(all_.comm, all_.comm.Ibarrier(), all_.timeout)
         if watched:
             self.end = socket.socket(socket.AF_UNIX)
-            self.end.settimeout(_SEEN)
+            self.end.settimeout(_WATCHED_SECONDS)
             with self._or_alone():
                 self.end.connect(name)
                 told = self.end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)

@@ -2171,7 +2171,7 @@ class HalfCauchy(_Half, takes="scale:positive"):
 
 
 _ONE = "probs:unit_interval=None logits:real=None"
-_MANY = "probs:simplex=None logits:real_vector=None"
+_PROBABILITIES = "probs:simplex=None logits:real_vector=None"
 _COVARIANCE = """covariance_matrix:positive_definite=None precision_matrix:positive_definite=None
 scale_tril:lower_cholesky=None""".replace("\n", " ")
 
@@ -2357,7 +2357,7 @@ class _Choice(_Odds):
         return -(self.logits.clamp(min=pf.finfo(self.logits.dtype).min) * self.probs).sum(-1)
 
 
-class Categorical(_Choice, takes=_MANY):
+class Categorical(_Choice, takes=_PROBABILITIES):
     """A class of the last dim's; `probs` are scaled to sum to 1.
 
     >>> pf.distributions.Categorical(pf.tensor([1.0, 3.0])).log_prob(pf.tensor(1))
@@ -2382,7 +2382,7 @@ class Categorical(_Choice, takes=_MANY):
         return logits.gather(-1, x.long().expand(shape).unsqueeze(-1)).squeeze(-1)
 
 
-class OneHotCategorical(_Choice, takes=_MANY):
+class OneHotCategorical(_Choice, takes=_PROBABILITIES):
     """A vector with one 1, the others 0.
 
     >>> pf.distributions.OneHotCategorical(pf.tensor([1.0, 3.0])).mean
@@ -2414,7 +2414,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     _draw = lambda self, shape: super()._draw(shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(_Choice, takes=f"total_count=1 {_MANY}"):
+class Multinomial(_Choice, takes=f"total_count=1 {_PROBABILITIES}"):
     """How often each class comes.
 
     Args:
@@ -2484,7 +2484,7 @@ class RelaxedBernoulli(_Derived, _Odds, takes=f"temperature {_ONE}"):
     )
 
 
-class ExpRelaxedCategorical(_Choice, takes=f"temperature {_MANY}"):
+class ExpRelaxedCategorical(_Choice, takes=f"temperature {_PROBABILITIES}"):
     """The logarithms of what RelaxedOneHotCategorical draws.
 
     >>> D = pf.distributions.relaxed_categorical
@@ -2509,7 +2509,7 @@ class ExpRelaxedCategorical(_Choice, takes=f"temperature {_MANY}"):
         return scores.sum(-1) + math.lgamma(n) + (n - 1) * self.temperature.log()
 
 
-class RelaxedOneHotCategorical(_Derived, _Choice, takes=f"temperature {_MANY}"):
+class RelaxedOneHotCategorical(_Derived, _Choice, takes=f"temperature {_PROBABILITIES}"):
     """Numbers of sum 1, near one 1.
 
     >>> D = pf.distributions

@@ -1,4 +1,4 @@
-"""What primitives and functions are of complex numbers (c64): expressions of their parts.
+"""Complex numbers (c64): primitives and functions of them as expressions of their parts.
 
 Kernels of real numbers never see this; one of c64 has a pair of f32 wherever a number would be.
 Formulas are C's (C99, annex G) where the parts are finite; branch cuts are those of NumPy.

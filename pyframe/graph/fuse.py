@@ -1,10 +1,10 @@
-"""What fuses: which values get a buffer at all, and which of them share a kernel.
+"""Fusion: which values get a buffer, and which of them share a kernel.
 
 Elementwise chains and movement join the kernel that consumes them. A value gets a buffer if a live
-tensor needs it, if it is the result of a reduction or routine, or if computing it again would cost
-more than storing it (`MaterializationPlan`). Such values are then gathered into groups over one
-index space (`FusionPlanner`): softmax is a group with two reductions, a product takes its bias and
-activation along.
+tensor needs it, if it is the result of a reduction or an extern kernel, or if computing it again
+would cost more than storing it (`MaterializationPlan`). Those values are gathered into groups over
+one index space (`FusionPlanner`): softmax is a group with two reductions, and a product has its
+bias and activation as its epilogue.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TILE = 64  # rows and columns of a product that read an operand's element once
 ONE_WORKGROUP_ELEMENTS = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
 EXPENSIVE_PRIMITIVES = 500  # primitives of an op, as random bits take
-# Groups that read a buffer already, the latest ones, which are asked to take a reader
+# Latest kernels that read a buffer, which are tried for one more reader of it
 MAX_READER_CANDIDATES = 4
 
 
@@ -338,7 +338,7 @@ class FusionGroup:
         return self.form.values[self.own[k]]
 
     def add(self, k: int) -> None:
-        """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind. What
+        """Compute node `k` here too. Raises _FusionError, and leaves half of the work behind. What
         comes of it was found out before if an equal node joined the same form."""
         way, leaves = self.stored.members[k]
         form, own = self.form, self.own
@@ -483,8 +483,8 @@ class FusionGroup:
 
 @dataclass(eq=False, slots=True)
 class InlineCost:
-    """How a node is computed, or where a consumer has it from, down to buffers and constants,
-    whichever these are."""
+    """The cost of computing a node inside a consumer's kernel, down to buffers and constants.
+    Equal graphs have equal costs: it names no node."""
 
     cost: int  # instructions that it takes inside a consumer
     work: int  # the same in primitives, which it is for GPUs
@@ -593,7 +593,7 @@ class MaterializationPlan:
         return n.op is not None and n.op.recomputes_operands and TILE * size_hint(size) <= largest
 
     def follows(self, k: int, heavy: set[int]) -> bool:
-        """Whether node `k` is made of results of routines, and in none of their kernels."""
+        """Whether node `k` reads extern kernels and can be the epilogue of none of them."""
         read, nodes = heavy.intersection(self.loads(k)), self.order.nodes
         size = math.prod(nodes[k].shape)
         return not any(
@@ -708,9 +708,8 @@ class FusionPlanner:
         self.replacing = set(replacing)
         self.groups: list[KernelGroup | None] = []
         self.home: dict[int, KernelGroup] = {}  # of each stored node
-        self.readers: dict[
-            int, dict[int, KernelGroup]
-        ] = {}  # of each buffer, by number, latest last
+        # of each buffer, by number, latest last
+        self.readers: dict[int, dict[int, KernelGroup]] = {}
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         self.waited = 0  # bits of the groups that others wait for
         # of each sum of columns: what makes it
@@ -783,9 +782,8 @@ class FusionPlanner:
         """Whether computing node `k` in a kernel too is worth it; `made_here`: it computes some of
         what `k` reads."""
         kind = self.order.kinds[k]
-        if (
-            not is_symbolic_size(fusion.form.size) and not fusion.form.size
-        ):  # an empty space, over which nothing may be computed
+        # an empty space, over which nothing may be computed
+        if not is_symbolic_size(fusion.form.size) and not fusion.form.size:
             return False
         if kind == EXTERN:  # begins a kernel
             return False
@@ -856,7 +854,7 @@ class FusionPlanner:
         return self.balanced(x.space, x.axes or y.axes) and not self.replacing & members
 
     def check(self, fusion: FusionGroup, own: int) -> None:
-        """Raises _UnfitError if a kernel is too much for the device, or if the groups `own` (bits)
+        """Raises _FusionError if a kernel is too much for the device, or if the groups `own` (bits)
         as one would run both before and after another."""
         form = fusion.form
         if self.bindings(fusion) > self.limits.storage_buffers:

@@ -1,4 +1,4 @@
-"""Runs a scheduled kernel, or a Scalar, with NumPy: the slow, obvious reading of what it means."""
+"""The reference interpreter: runs a scheduled kernel, or a Scalar, with NumPy, slow and obvious."""
 
 from __future__ import annotations
 

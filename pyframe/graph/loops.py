@@ -1,4 +1,4 @@
-"""Loops: what a scheduled kernel does, in which order, before any language.
+"""Loop nests: what a scheduled kernel does and in which order, for every code generator.
 
 The axes of a kernel lie on levels: level 0 is done side by side, the others are walked for each
 result, the first reduction innermost. A statement stands on the outermost level on which all that
@@ -245,9 +245,8 @@ def _inside(v: View, at: Sequence[Scalar | None]) -> list[Scalar]:
     """That the indices lie within the mask of a view."""
     out = []
     for (lo, hi), n, i in zip(v.mask or (), v.shape, at, strict=False):
-        if (
-            not is_symbolic_size(hi - lo) and lo >= hi
-        ):  # nowhere; an axis of one element has no index here
+        # nowhere; an axis of one element has no index here
+        if not is_symbolic_size(hi - lo) and lo >= hi:
             return [s.const(False, "bool")]
         if (i is not None and is_symbolic_size(lo)) or lo > 0:
             out.append(s.const(False, "bool") if i is None else i >= lo)

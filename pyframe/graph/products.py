@@ -1,4 +1,4 @@
-"""What becomes of products of matrices in a graph that has several, before kernels are made."""
+"""Rewrites of graphs with several matrix products: sibling products as one, rematerialization."""
 
 from __future__ import annotations
 
@@ -130,9 +130,8 @@ def _join(some: Sequence[Node]) -> None:
 
 
 def rematerialize(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
-    """What a product reads and, long after it, the one for a weight's gradient, as the activation
-    between two layers is, is made a second time of a product's result that is kept anyway: so
-    that both needn't be held until then."""
+    """Rematerialization: compute an activation again for the gradient of a weight, from the
+    product's result that is kept anyway, so that it need not live from forward to backward."""
     users: dict[int, list[Node]] = {}
     for n in order:
         for i in n.inputs if n.data is None else ():

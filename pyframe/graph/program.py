@@ -114,7 +114,7 @@ class ExternKernel(NamedTuple):
 
 
 def dtype_of(i: Any) -> DType:
-    """The dtype of an instruction's value; a Valid is a bool."""
+    """The dtype of an instruction's value; an InBounds is a bool."""
     found: DType = getattr(i, "dtype", bool_)
     return found
 

@@ -1,7 +1,7 @@
-"""From recorded nodes to a Program: kernels in their order, in planned buffers.
+"""The scheduler: from recorded nodes to a Program, its kernels in order, its buffers planned.
 
-`fuse` says which values share a kernel. What only its own kernel reads is never written to memory;
-a value may be written over the one that it replaces, and temporaries take turns in buffers.
+`fuse` says which values share a kernel. A value that only its own kernel reads never gets a buffer;
+a result may take the buffer of a donor, and temporaries with disjoint lifetimes share one.
 """
 
 from __future__ import annotations
@@ -584,8 +584,8 @@ def _nbytes(n: Node, host: bool) -> int:
 
 
 def _fold_padded_adds(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
-    """What adds parts of a value, each in its place, up to all of it shows that value, so that it
-    is computed nowhere: so are the gradients of parts that one op has made."""
+    """Replace a sum of zero-padded slices that together cover a value by a view of that value, as
+    in the backward pass of `split`."""
     asked = {id(n) for n in roots}
     parts: dict[int, tuple[Node, views.View]] = {}  # what is part of a value, and 0 elsewhere
     changed = False
@@ -624,9 +624,9 @@ def _joined(a: views.View, b: views.View) -> Any:
 
 
 def _eliminate_common(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
-    """Of reductions and routines that are the same one alone is computed, as the gradients of
-    several inputs may ask for it; where each has to be there, the others are copies. What only maps
-    is cheap to do again, and may cost memory else."""
+    """Common subexpression elimination of reductions and extern kernels, as gradients of several
+    inputs may ask for the same one; duplicates that must exist are copies. Elementwise duplicates
+    stay: they are cheap, and sharing them may cost memory."""
     asked = {id(n) for n in roots}
     first: dict[Any, Node] = {}
     same: dict[int, Node] = {}  # for each node the first that has its value

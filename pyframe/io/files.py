@@ -22,7 +22,7 @@ _STREAM = re.compile(r"/dev/(std(in|out|err)$|fd/)|/proc/")  # links to what a p
 _PART = re.compile(r"[0-9a-f]{16}\.part")
 _DEAD = 3600  # seconds without a write after which nobody writes a file that nobody has open
 _RATIO = 200  # bytes unpacked, at most, from one: data sets stay below 20
-_LEAST = 1 << 28  # bytes that may be unpacked in any case
+_MIN_UNPACKED_BYTES = 1 << 28  # bytes that may be unpacked in any case
 PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))  # as they begin
 _WAITS = (0.01, 0.1, 1) if os.name == "nt" else ()  # it replaces no file that is being read
 
@@ -120,7 +120,7 @@ def is_damage(error: OSError) -> bool:
 
 def most_of(size: int) -> int:
     """How many bytes may be unpacked from a compressed file of `size`: data sets stay far below."""
-    return max(_LEAST, _RATIO * size)
+    return max(_MIN_UNPACKED_BYTES, _RATIO * size)
 
 
 @contextlib.contextmanager

@@ -340,7 +340,7 @@ class GraphTracer(Capture):
                 return (out.expand(size) + 0, *states)
         return run(*args, **kwargs)
 
-    # --- what a Recorder is told
+    # --- what an Interceptor is told
 
     def run(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Value, ...],
@@ -455,7 +455,7 @@ def _computed(value: Value) -> Tensor:
 
 
 def _is_mutating(name: str) -> bool:
-    """Whether a function without a result does something: it writes."""
+    """Whether a call without a result has a side effect, as in-place ops have."""
     return name.endswith("_") or name == "Tensor.__setitem__"
 
 

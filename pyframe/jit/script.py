@@ -2,8 +2,8 @@
 
 A variable is a Ref that nodes give a value to, again and again; `if`, `for` and `while` are nodes
 with blocks, which the host runs. What is known beforehand (constants, a module's plain attributes,
-functions, submodules) is a Known while it is translated: a branch on it is no branch, and a loop
-over modules is unrolled. Layers of pyframe.nn stay what they are.
+functions, submodules) is a StaticValue while it is translated: a branch on it is no branch, and a
+loop over modules is unrolled. Layers of pyframe.nn stay what they are.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Translator:
         return Ref(f"{base}_{self.count}")
 
     def emit(self, name: str, *args: Any, out: Any = "", **kwargs: Any) -> Any:
-        """A node; the name of its result, which is Known where its operands are."""
+        """A node; the name of its result, which is static where its operands are."""
         if any(isinstance(a, StarredArgs) for a in args):
             return self.emit("code.apply", name, self.joined(args), out=out, **kwargs)
         given, named = list(map(self.arg, args)), {k: self.arg(v) for k, v in kwargs.items()}
@@ -616,7 +616,7 @@ class Translator:
         return self.called(fn, owner, *self.arguments(e), e)
 
     def items(self, elements: list[ast.expr], e: Any) -> list[Any]:
-        """Values of expressions, and all that each `*` gives, or a Many."""
+        """Values of expressions, and all that each `*` gives, or a StarredArgs."""
         found: list[Any] = []
         for a in elements:
             value = self.expr(a.value if isinstance(a, ast.Starred) else a)

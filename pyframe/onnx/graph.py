@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.packages import PLACES
+from pyframe.core.packages import PLACES
 from pyframe.onnx import table, values
 from pyframe.onnx.files import Reader
 from pyframe.tensor import Tensor
@@ -361,8 +361,8 @@ def _folded(build: Build, step: NodeStep, arrays: list[Any]) -> Any:
 
 
 def _deciding(graph: Any, opsets: dict[str, int]) -> set[str]:
-    """The values that are read on the host, and those that they are computed of there: what
-    decides a shape is no parameter."""
+    """The values that the host must know (shapes, axes) and all that they are computed from. Such
+    constants are no parameters."""
     deciding: set[str] = set()
     for node in reversed(graph.node):
         domain = "" if node.domain == "ai.onnx" else node.domain

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import pyframe as pf
 from pyframe.autograd.walk import zero_grads
-from pyframe.capture.packages import OPTIMIZERS
 from pyframe.core import grad_node, module_of
 from pyframe.core.dispatch import is_eager, suspend_capture
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
+from pyframe.core.packages import OPTIMIZERS
 from pyframe.core.symbolic import SymbolicScalar, apply_symbolic, is_number, log
 from pyframe.tensor import Tensor
 from pyframe.tensor.subgraph import SubgraphInputs, SubgraphRecorder, can_cache_subgraph

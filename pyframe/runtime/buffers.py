@@ -1,4 +1,4 @@
-"""A device's memory: buffers that are used again, and what moves bytes into and out of them."""
+"""A device's memory: a pool of buffers, and the transfers of bytes into and out of them."""
 
 from __future__ import annotations
 

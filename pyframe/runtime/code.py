@@ -1,4 +1,4 @@
-"""What a backend loads and runs of a Program: its kernels as text, its scalars as bytes."""
+"""What a backend loads: the kernels of a Program as text, and its scalars as bytes."""
 
 from __future__ import annotations
 

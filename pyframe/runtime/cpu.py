@@ -1,4 +1,4 @@
-"""What compiles the CPU's work."""
+"""The compiler of the CPU's kernels, chosen once: LLVM, WebAssembly or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.codegen.lanes.compiler import CpuCompiler
 from pyframe.core.op import REGISTRY, Op
 
-EAGER_KERNEL_MIN_FLOPS = 1 << 20  # FLOPs from which an op that is computed alone is worth a routine
+EAGER_KERNEL_MIN_FLOPS = 1 << 20  # FLOPs from which an eager op calls a compiled kernel
 LOADING = 1 << 27  # FLOPs that NumPy computes in a page while the routines are loaded
 
 
@@ -82,9 +82,8 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
-        if (
-            2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS
-        ):  # all pairs of elements would be too little
+        # all pairs of elements would be too little
+        if 2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS:
             return slow(a, b, *attrs)
         shape, dtype = op.infer(a, b, *attrs)  # type: ignore[misc]
         work = op.flops((a.shape, b.shape), shape)  # type: ignore[misc]

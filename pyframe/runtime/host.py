@@ -1,8 +1,8 @@
-"""What runs the CPU's recorded work: see `_later` in core/dispatch.py.
+"""The executor of the CPU's lazy traces (`_try_record` of core/dispatch.py records them).
 
-A structure that comes for the first time is computed by NumPy, op by op, as ops that are not
-recorded are; once it has been seen `COMPILE_AFTER` times, or where it is a lot of work, it becomes
-a Program, compiled. A tensor keeps its memory: what was written to in place is written there.
+NumPy computes a new structure, op by op, as it computes eager ops. Once a structure has come
+`COMPILE_AFTER` times, or if it is a lot of work, it becomes a compiled Program. A tensor keeps its
+memory: the result of an in-place write is written there.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class CpuExecutor(Executor):
 
 
 class _Failed(NamedTuple):
-    """In the place of the Trace of a node for which there was no memory: what is told to who asks
-    for it, and what was in the memory that it was to be written to."""
+    """In the place of the LazyTrace of a node for which there was no memory: what whoever asks for
+    it is told, and what was in the memory that it was to be written to."""
 
     text: str
     before: Any = None

@@ -1,4 +1,4 @@
-"""Recorded graphs that differ in numbers alone: one Program for all of them.
+"""One Program for all recorded graphs that differ in numbers alone.
 
 What was recorded knows only the sizes of its own call. But two graphs with the same ops and links,
 whose shapes and attributes have other ints in the same places, are of one kind; and what these ints

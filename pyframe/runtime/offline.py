@@ -1,4 +1,4 @@
-"""An offline GPU: one that has limits only, for which Programs are planned and never run."""
+"""An offline GPU: it has limits and no hardware, so Programs are planned for it and never run."""
 
 from __future__ import annotations
 

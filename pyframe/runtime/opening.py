@@ -1,5 +1,4 @@
-"""Which backend is behind each device: what opens them is registered here, and loaded when a device
-is first used."""
+"""The backend of each device: the functions that open them, which a device's first use loads."""
 
 from __future__ import annotations
 

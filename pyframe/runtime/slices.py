@@ -1,4 +1,4 @@
-"""Recorded slices that begin elsewhere each time, as batches of a dataset do."""
+"""Recorded slices with offsets that change from call to call, as batches of a dataset have."""
 
 from __future__ import annotations
 

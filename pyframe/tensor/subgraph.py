@@ -61,7 +61,7 @@ class SubgraphInputs:
         self.wide = False  # whether anything is recorded or large
 
     def add(self, x: Tensor) -> int | None:
-        """Take a tensor; which it is, None where ops on it are not recorded in a known way."""
+        """Add an input and its part of the cache key. Its index; None if it can't be cached."""
         n, chain = x._node, x._view_chain
         at = self.number.get(id(n))
         if at is not None:
@@ -147,12 +147,11 @@ class Subgraph:
     def __init__(self) -> None:
         self.number = next(_count)
         self.nodes: list[tuple[Any, ...]] = []
-        self.inner: list[
-            tuple[int, int]
-        ] = []  # inputs that others have: (which, see `_view_ancestor`)
+        # Inputs behind views of the given tensors: (index of the tensor, depth of the view)
+        self.inner: list[tuple[int, int]] = []
         self.fixed: list[Node] = []  # values that are always the same
         self.asks: list[tuple[Any, dt.dtype]] = []  # what gives the numbers
-        self.guards: list[tuple[Callable[[], Any], Any]] = []  # what else must be as it was
+        self.guards: list[tuple[Callable[[], Any], Any]] = []  # calls, and their results
         self.outputs: list[int] = []  # the nodes that are results, then those that are written
         self.writes: list[tuple[int, int, int]] = []  # (which input, its writes, its versions)
         self.scalars: list[float] = []  # those that it is given

@@ -76,7 +76,7 @@ def assign_inplace(self: Tensor, value: Tensor, temporary: bool = False) -> Tens
 
 
 def write_inplace(self: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
-    """Let the memory hold `value`, of this shape and dtype: see `Recorder.write`."""
+    """Let the memory hold `value`, of this shape and dtype: see `Interceptor.write`."""
     node = self._node
     if mode.capture is not None:
         mode.capture.write(self, value, temporary, records)
@@ -92,7 +92,7 @@ def write_inplace(self: Tensor, value: Tensor, temporary: bool, records: bool) -
 
 
 def try_lazy_write(self: Tensor, value: Tensor) -> bool:
-    """`write` of a new recorded value in a short way: where nothing needs a word, nor a history."""
+    """The fast path of a lazy in-place write: no autograd, no aliases, same dtype and shape."""
     n, v = self._node, value._node
     if mode.grad or v.dtype is not n.dtype or v.shape != n.shape or v.device is not n.device:
         return False
@@ -113,7 +113,7 @@ def _is_alone(x: Tensor) -> bool:
 
 
 def can_write_lazily(x: Tensor) -> bool:
-    """Whether a write to it that is like others before may be recorded without a word."""
+    """Whether an in-place write may be recorded without checks of autograd and aliases."""
     n = x._node
     return (
         _is_alone(x)
@@ -245,8 +245,8 @@ def rebind_as_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
     return self
 
 
-_one = slice(object())  # what only one holds
-ALONE = sys.getrefcount(_one.stop)  # as it is counted in `_is_alone`
+_one = slice(object())  # has one reference
+ALONE = sys.getrefcount(_one.stop)  # what getrefcount says of a sole owner
 
 
 # --- what is refused

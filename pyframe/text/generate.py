@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.capture.packages import HOOKS_ON_ALL
+from pyframe.core.packages import HOOKS_ON_ALL
 from pyframe.tensor import Tensor
 from pyframe.text.config import MOST_TOKENS, Config, Sampling, changes_nothing
 
@@ -102,9 +102,8 @@ def filtered(
     if top_p is not None and top_p < 1:
         ordered, order = scores.sort(-1, descending=True)
         chances = ordered.softmax(-1)
-        beyond = chances.cumsum(-1) - chances >= max(
-            top_p, 1e-30
-        )  # what comes before them is enough
+        # what comes before them is enough
+        beyond = chances.cumsum(-1) - chances >= max(top_p, 1e-30)
         scores = scores.masked_fill(pf.zeros_like(beyond).scatter(1, order, beyond), low)
     if min_p:
         least = scores.amax(-1, keepdim=True) + math.log(max(min_p, 1e-30))

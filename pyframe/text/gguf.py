@@ -70,7 +70,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
                      "rope.scaling.yarn_attn_factor", "rope.scaling.alpha"), (1,)),
 }  # fmt: skip
 # those that are looked at one by one, and those that say nothing of what is computed
-_KNOWN = {
+_KNOWN_FIELDS = {
     *_FIELDS, "attention.value_length", "attention.scale", "attention.sliding_window_pattern",
     "rope.dimension_count", "rope.scale_linear", "rope.freq_base_swa", "rope.scaling.type",
     "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.attn_factor",
@@ -301,7 +301,7 @@ class GGUF:
         if not kind.startswith("gemma3"):
             same["rope.freq_base_swa"] = said.get("rope.freq_base", 1e4)
         wrong = [n for n, x in same.items() if x is not None and said.get(n, x) != x]
-        for name in sorted(said.keys() - _KNOWN):
+        for name in sorted(said.keys() - _KNOWN_FIELDS):
             plain = _PLAIN.get(name, ())
             if not (isinstance(said[name], (int, float)) and said[name] in plain):
                 wrong.append(name)

@@ -24,10 +24,7 @@ from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
 NAMES_SHOWN = 10  # names in a message
-FEW_ELEMENTS, FEW_LAYERS = (
-    1 << 22,
-    256,
-)  # what may be made and then found not to be what the files have
+FEW_ELEMENTS, FEW_LAYERS = 1 << 22, 256  # what may be made before the files are looked at
 FILES = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
     "pytorch_model.bin.index.json",

@@ -45,9 +45,7 @@ class CallTreeNode:
         self, kind: str, name: str, parent: CallTreeNode | None, module: Any = None
     ) -> None:
         self.kind, self.name, self.parent, self.module = kind, name, parent, module
-        self.calls: list[
-            CallTreeNode
-        ] = []  # within it, in their order; none: it is a box of its own
+        self.calls: list[CallTreeNode] = []  # within it, in order; none: it is a box of its own
         self.sources: list[CallTreeNode] = []  # whose results it takes; only boxes have some
         self.shapes: list[tuple[int, ...]] = []  # of its results
         self.inside: CallTreeNode | None = None  # the box that it turned out to be a part of

@@ -126,13 +126,10 @@ class Model:
         self._now = _Now()
         self._loop: FitLoop | None = None  # the fit that runs
         self._safe: Recovery | None = None  # the copies of the last fit
-        self._own: weakref.ref[CompiledSteps] | None = (
-            None  # those that count with the user's metrics
-        )
-        self._free: dict[str, list[CompiledSteps]] = {
-            "train": [],
-            "test": [],
-        }  # that nobody uses now
+        # those that count with the user's metrics
+        self._own: weakref.ref[CompiledSteps] | None = None
+        # that nobody uses now
+        self._free: dict[str, list[CompiledSteps]] = {"train": [], "test": []}
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k not in _ITS_OWN}

@@ -219,8 +219,8 @@ class CompiledSteps:
     def begin(
         self, more: Sequence[pf.Tensor] = (), keep: Callable[..., None] | None = None
     ) -> Callable[[], Coroutine[Any, Any, Logs]]:
-        """Ask for the means and metrics so far; what it returns waits for them. `keep` gets them,
-        by name the values of `tensors`, and those of `more` tensors."""
+        """Start to read the means and metrics so far; the coroutine function that it returns waits
+        for them. `keep` gets them, by name the values of `tensors`, and those of `more` tensors."""
         names = list(self.sums)
         state = self.tensors() if keep is not None else {}
         with pf.no_grad():

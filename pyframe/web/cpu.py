@@ -239,7 +239,7 @@ def in_words(kernel: Kernel) -> Kernel:
     code, at = _in_words(kernel.code)
     stores = []
     for s in kernel.stores:
-        held, value = _HELD.get(s.dtype, s.dtype), at[s.value]
+        held, value = _STORED_AS.get(s.dtype, s.dtype), at[s.value]
         if held is not s.dtype:
             code.append(_turned(value, s.dtype, held))
             value = len(code) - 1
@@ -257,7 +257,7 @@ def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
     at: list[int] = []
     for i in code:
         known = isinstance(i, Load) or (isinstance(i, ScalarParam) and i.dtype is int64)
-        if known and (held := _HELD.get(i.dtype)):
+        if known and (held := _STORED_AS.get(i.dtype)):
             out += [i._replace(dtype=held), _turned(len(out), held, i.dtype)]
         elif isinstance(i, Apply):
             out.append(i._replace(args=tuple([at[a] for a in i.args])))
@@ -269,7 +269,7 @@ def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return out, at
 
 
-_HELD = {int64: int32, bfloat16: uint16}  # what lies in a GPU's memory of what is otherwise here
+_STORED_AS = {int64: int32, bfloat16: uint16}  # dtypes that a GPU stores in another
 
 
 def _turned(value: int, old: DType, new: DType) -> Apply:

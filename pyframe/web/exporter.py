@@ -184,9 +184,8 @@ class _Job:
     beside: dict[str, bytes] = field(default_factory=dict)  # files that program.json doesn't name
     plan: dict[str, Any] = field(default_factory=dict)  # of what a page does with functions
     moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
-    steps: dict[str, CompiledSteps] = field(
-        default_factory=dict
-    )  # what is captured, by "train" and "test"
+    # what is captured, by "train" and "test"
+    steps: dict[str, CompiledSteps] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     cpu: CpuCode | None = None  # of what was captured, if all of it runs there
 

@@ -25,13 +25,12 @@ from pyframe.backend.base import dispatches
 from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.executable import DeviceExecutable
 from pyframe.capture.lengths import DynamicCapture, marked, named
-from pyframe.capture.origin import FILES, PACKAGE_DIR
-from pyframe.capture.packages import USER
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import dtype as DType, float16, from_storage, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
+from pyframe.core.packages import USER
 from pyframe.core.sizes import MIN_SYMBOLIC_SIZE, ShapeEnv, SymbolicSize, use_shape_guards
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
@@ -39,6 +38,7 @@ from pyframe.ops.math import elementwise as el
 from pyframe.ops.random import draws as random
 from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import OfflineExecutor, offline_device
+from pyframe.watch.origin import FILES, PACKAGE_DIR
 from pyframe.web.cpu import CpuCode
 
 VERSION = 2  # of the format
@@ -313,9 +313,8 @@ class Exporter:
         pattern: DynamicCapture | None,
     ) -> dict[str, Any]:
         program = executable.general
-        with use_shape_guards(
-            None if pattern is None else pattern.sizes.guards
-        ):  # it is printed already
+        # it is printed already
+        with use_shape_guards(None if pattern is None else pattern.sizes.guards):
             wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(code, (len(self.kernels), label))[0]

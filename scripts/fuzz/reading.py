@@ -310,7 +310,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     templates.SECONDS = 2.0
     host_memory.available = lambda: 400 << 20
-    files._LEAST = 1 << 24  # less to unpack than a real one may
+    files._MIN_UNPACKED_BYTES = 1 << 24  # less to unpack than a real one may
     image = vision.io.pillow("fuzzing")
     image.MAX_IMAGE_PIXELS = 1 << 20
     image.init()

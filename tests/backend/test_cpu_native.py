@@ -252,10 +252,7 @@ def test_products_of_operands_that_lie_anyhow(native: cpu.LlvmCompiler) -> None:
 @pytest.mark.parametrize(
     ("native", "dtype"), [(5, np.float32), (1, np.float64)], indirect=["native"]
 )
-@pytest.mark.parametrize(
-    ("x", "w", "stride", "padding", "dilation", "groups"),
-    CONVOLUTIONS,
-)
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), CONVOLUTIONS)
 def test_convolutions(
     native: cpu.LlvmCompiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     dtype: Any,

@@ -7,17 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyframe.codegen.wasm.encoder import (
-    OP,
-    WasmModule,
-    f32,
-    f64,
-    i32,
-    i64,
-    if_,
-    load,
-    uleb,
-)
+from pyframe.codegen.wasm.encoder import OP, WasmModule, f32, f64, i32, i64, if_, load, uleb
 
 wasmtime = pytest.importorskip("wasmtime")
 

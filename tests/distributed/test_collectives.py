@@ -127,7 +127,7 @@ def test_the_watcher_hears_its_own_user_alone(capfd: pytest.CaptureFixture[str])
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has the watcher's socket")
 @pytest.mark.parametrize("what", ["silent", "another user's", "not there"])
 def test_a_job_goes_on_without_a_watcher(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyframe.distributed.world._SEEN", 0.01)
+    monkeypatch.setattr("pyframe.distributed.world._WATCHED_SECONDS", 0.01)
     if what == "another user's":
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     joined = SimpleNamespace(Test=lambda: True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import operator
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.nn import functional as F
 from pyframe.tools import cost
+from pyframe.watch import Observer
 
 
 def eager(fn: Any) -> Any:
@@ -392,7 +392,6 @@ def test_what_was_recorded_before_sees_the_old_value(device: str) -> None:
 
 
 def test_an_interrupt_after_a_captured_run(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    observer = importlib.import_module("pyframe.capture.observe").Observer
     total = pf.zeros(3, device=device)
 
     @pf.compile
@@ -406,7 +405,7 @@ def test_an_interrupt_after_a_captured_run(device: str, monkeypatch: pytest.Monk
 
     x = pf.ones(3, device=device)
     with monkeypatch.context() as patch:
-        patch.setattr(observer, "finish", interrupted)
+        patch.setattr(Observer, "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             step(x)
     assert total.tolist() == [2, 2, 2]

@@ -194,10 +194,7 @@ def test_a_new_size_is_calculated_and_not_planned(
 
 @pytest.mark.parametrize(
     ("make", "batch", "sizes"),
-    [
-        (Encoder, sequences, [40, 9, 70, 12, 50, 3]),
-        (images, pictures, [51, 33, 21, 8, 40, 14]),
-    ],
+    [(Encoder, sequences, [40, 9, 70, 12, 50, 3]), (images, pictures, [51, 33, 21, 8, 40, 14])],
 )
 def test_a_gpu_compiles_nothing_after_the_third_size(
     make: Any, batch: Any, sizes: Any, gpu: str

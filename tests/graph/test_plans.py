@@ -14,7 +14,7 @@ import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.codegen.wgsl import generate
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE_GPU, PLANS, BenchBlock, BenchModel
+from pyframe.tools.bench.plans import GPT2, LARGE_GPU, PLANS, BenchBlock, BenchModel
 from pyframe.tools.cost import totals
 from pyframe.utils.checkpoint import checkpoint
 from pyframe.vision.transforms.v2 import functional as v2
@@ -75,7 +75,7 @@ def test_checkpoints_lower_what_is_held(reentrant: bool) -> None:
 
 
 def gpt_in_bfloat16(device: Any) -> Any:
-    net = GPT(50257, 1024, 768, 1, 12).to(device)
+    net = GPT2(50257, 1024, 768, 1, 12).to(device)
     optimizer = pf.optim.AdamW(net.parameters(), lr=1e-3)
 
     def step(x: pf.Tensor) -> pf.Tensor:

@@ -1,4 +1,4 @@
-"""What the CPU records without pf.compile: see `_later` in core/dispatch.py and runtime/host.py."""
+"""What the CPU records without pf.compile: `_try_record` of core/dispatch.py, runtime/host.py."""
 
 from __future__ import annotations
 

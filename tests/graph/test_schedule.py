@@ -21,7 +21,7 @@ from pyframe.graph import fuse, schedule
 from pyframe.graph.program import Reduce
 from pyframe.graph.schedule import graph_key
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE_GPU, BenchModel
+from pyframe.tools.bench.plans import GPT2, LARGE_GPU, BenchModel
 
 
 def test_a_long_chain_is_cut(lazy: Any) -> None:
@@ -201,7 +201,7 @@ def test_planning_is_linear_in_the_layers(
 
 def train(layers: int, device: Any) -> None:
     """The first step of a GPT."""
-    plan = BenchModel("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
+    plan = BenchModel("", lambda: GPT2(11, 8, 8, layers, 2), (2, 8), text=True)
     net = plan.net().to(device)
     x = pf.zeros(plan.shape, dtype=pf.int64, device=device)
     pf.compile(plan.training(net))(x, x.flatten())

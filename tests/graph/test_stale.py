@@ -26,9 +26,9 @@ from together import Thread, together
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.capture import origin, packages
-from pyframe.capture.observe import Observer
+from pyframe.core import packages
 from pyframe.train.callbacks import Callback
+from pyframe.watch import Observer, origin
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

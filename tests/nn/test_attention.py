@@ -267,10 +267,7 @@ def test_small_devices_take_it(t: int, width: int) -> None:
     q, k = (1, 2, t, width), (1, 2, 300, width)
     attrs = {"causal": True, "masked": False, "drops": False}
     call = KernelSpec((), (q, k, k), pf.float32, (), (q, q[:3]), attrs, least)
-    cases = (
-        (fused.attention_op, (q, k, k)),
-        (fused.grad_op, (q, k, k, q)),
-    )
+    cases = ((fused.attention_op, (q, k, k)), (fused.grad_op, (q, k, k, q)))
     for (op, operands), i in itertools.product(cases, range(len(NAMES))):
         given_, how = call._replace(operands=operands), cast("Any", op.kernel)
         plan_ = how.plan(given_._replace(variant=[*how.variants(given_).values()][i]))

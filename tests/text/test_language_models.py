@@ -15,7 +15,6 @@ import pytest
 from families import LLAMA, small
 
 import pyframe as pf
-from pyframe.capture.guards import GuardSet
 from pyframe.core.limits import Limits
 from pyframe.io import safetensors
 from pyframe.runtime.offline import offline_device
@@ -23,6 +22,7 @@ from pyframe.text import AutoModel, CausalLM, Config
 from pyframe.text.generate import Writer
 from pyframe.text.loading import TURNED, ours, theirs
 from pyframe.tools.cost import table
+from pyframe.watch import GuardSet
 
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
 MASK = np.ones((2, 9), np.int64)

@@ -566,7 +566,7 @@ def test_members_are_not_kept(tmp_path: Path, traced: Any, monkeypatch: pytest.M
     members = (tarfile.TarInfo(f"{i}") for i in range(1000))
     packed = b"".join(member.tobuf(tarfile.GNU_FORMAT) for member in members)
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed))
-    monkeypatch.setattr(files, "_LEAST", 999 * 4096)
+    monkeypatch.setattr(files, "_MIN_UNPACKED_BYTES", 999 * 4096)
 
     given = tmp_path / "a.tar.gz", tmp_path / "target", "refused at '999'"
     refused(*given)
@@ -583,7 +583,7 @@ def test_damaged_archives(suffix: str, tmp_path: Path) -> None:
 
 
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_LEAST", 1 << 18)
+    monkeypatch.setattr(files, "_MIN_UNPACKED_BYTES", 1 << 18)
     zeros = bytes(1 << 19)
     for archive in archives(tmp_path, {"good": b"good", "bad": zeros})[1:]:
         refused(archive, tmp_path / "target", r"refused at 'bad': more than \d+ bytes")

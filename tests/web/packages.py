@@ -6,14 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from .test_element import (
-    FILES,
-    Page,
-    Site,
-    page as page,
-    shared as shared,
-    site as site,
-)
+from .test_element import FILES, Page, Site, page as page, shared as shared, site as site
 
 # What others ask for comes before them.
 NAMES = """typing_extensions setuptools einops torchinfo lightning-utilities torchmetrics

@@ -1,4 +1,4 @@
-"""Tensors after one another."""
+"""Concatenation of tensors."""
 
 from __future__ import annotations
 

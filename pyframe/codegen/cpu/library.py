@@ -1,4 +1,4 @@
-"""All routines of this package."""
+"""The library of all extern kernels of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routines of the CPU: functions that loops can't say, and how an op calls them.
+"""Extern kernels of the CPU: hand-written functions that loops can't say, and how ops call them.
 
 An op names its own in its declaration (`routine="scan.cumsum"`: a function of a module of this
 package, or of that of a code generator). It is planned from the operands' shapes, strides and
@@ -69,5 +69,5 @@ MAX_CHUNKS = 16  # parts
 
 
 def parts(count: int, work: int) -> int:
-    """Into how many parts to cut so many things, which are so many elements together."""
+    """How many parallel parts `count` items make that have `work` elements together."""
     return max(1, min(count, work // MIN_CHUNK_ELEMENTS, MAX_CHUNKS))

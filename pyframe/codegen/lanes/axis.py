@@ -1,4 +1,4 @@
-"""Along which axis of a kernel vectors lie, and how what varies along it goes from lane to lane."""
+"""Which axis of a kernel is vectorized, and how values vary from lane to lane along it."""
 
 from __future__ import annotations
 

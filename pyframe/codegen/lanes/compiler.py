@@ -1,4 +1,4 @@
-"""What the CPU's plan asks of who makes lane programs run: LLVM natively, WebAssembly in a page."""
+"""The interface of the CPU's compilers of lane programs: LLVM natively, WebAssembly in a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells a kernel from all others, in any process, so that what was made of it can be kept."""
+"""A kernel's identity in every process: the key by which compiled code is kept in files."""
 
 from __future__ import annotations
 

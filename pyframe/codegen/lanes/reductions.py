@@ -1,4 +1,4 @@
-"""A reduction in the making: in parts, in lanes and beside each other, which are carried on."""
+"""Lowering of reductions: accumulators in lanes and parts, which are combined at the end."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Reduction:
         return to.op("select", take, x[0], a[0]), to.op("select", take, x[1], a[1])
 
     def total(self, lanes: int) -> tuple[LaneValue, LaneValue]:
-        """Variables of a sum that is carried on: it, and what its roundings left out."""
+        """Accumulators of a compensated sum: the total and its error term."""
         return self.begin(lanes)[0], self.begin(lanes)[0]
 
     def carry(self, left: int) -> None:

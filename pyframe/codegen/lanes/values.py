@@ -1,5 +1,5 @@
-"""Values of a lane program in the making: each is stated once, in the outermost loop in which all
-that it needs is known, and as a scalar where it is the same in all lanes."""
+"""The builder of a lane program's values: each is computed once, in the outermost loop that knows
+all its operands, and as a scalar where all lanes have the same."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def call(f: LlvmAssembler, w: dict[str, LlvmValue], row: LlvmValue, *arguments: 
 
 
 def text(t: Tile, code: Sequence[Any], bits: int) -> str:
-    """The module of a function of this code, whose last value is written. A Param stands for the
-    value of a channel, a Load for the array of another binding."""
+    """The module of a function of this code, whose last value is written. A LaneParam stands for
+    the value of a channel, a Load for the array of another binding."""
     f = LlvmAssembler(NAME, "ptr i64 i64 i64 ptr i64 ptr", linkage="", bits=bits)
     c, c_row, rows, columns, values, value_bytes, shifts = f.params
     count = sum(isinstance(i, ScalarParam) for i in code)
@@ -115,8 +115,8 @@ _DTYPES = ("float32", "bool")
 
 
 class Epilogue(NamedTuple):
-    """`code` is what is done to each element: a Param stands for value number `word` of a channel,
-    a Load for what number `binding` of `loads` reads, which lies like the result. `before` has the
+    """`code` is done to each element: a LaneParam stands for value number `word` of a channel, a
+    Load for what number `binding` of `loads` reads, which lies like the result. `before` has the
     code of the values, of which it gives those of these numbers."""
 
     code: tuple[Any, ...]

@@ -22,15 +22,7 @@ from pyframe.codegen.numpy.instructions import (
     narrow,
     op_calls,
 )
-from pyframe.codegen.numpy.memory import (
-    Array,
-    LoadView,
-    Ranges,
-    Shape,
-    extent,
-    valid,
-    within,
-)
+from pyframe.codegen.numpy.memory import Array, LoadView, Ranges, Shape, extent, valid, within
 from pyframe.codegen.numpy.sums import sum_calls
 from pyframe.codegen.numpy.threads import Stage
 from pyframe.core.op import REGISTRY
@@ -60,7 +52,7 @@ class TiledKernel:
         self.sources: dict[int, LoadView] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
-        self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where a Valid holds
+        self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where an InBounds holds
         self.shapes: list[Shape] = []
         for n, i in enumerate(self.code):
             self.shapes.append(self.prepare(n, i))

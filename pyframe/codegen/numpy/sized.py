@@ -1,8 +1,8 @@
-"""Plans of a Program whose sizes change.
+"""CPU plans of Programs with symbolic sizes.
 
-The first plan walks the kernels, with formulas in them, and writes down what its launches read: a
-`ArgumentTable`. For other sizes that its questions let pass all of that is calculated at once, and
-a plan is a copy with other numbers. Only what is planned by the numbers themselves, such as
+The first plan walks the kernels, with formulas in them, and writes down what its launches read: an
+`ArgumentTable`. For other sizes that pass its guards all of that is calculated at once, and a plan
+is a copy with other numbers. Only what is planned by the numbers themselves, such as
 convolutions and NumPy calls, is planned again.
 """
 
@@ -38,7 +38,7 @@ from pyframe.graph.program import Kernel, Program, index_map_of, with_index_maps
 
 MAX_ARGUMENT_TABLES = 16  # layouts: more of them are decided too finely to be kept
 
-# what a word is an address in; the slots follow
+# the base of an argument; slot k is SLOTS + k
 NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
 
 

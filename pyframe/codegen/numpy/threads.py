@@ -34,7 +34,7 @@ class CompiledStage(NamedTuple):
     launch: Launch
     buffers: tuple[int | np.ndarray | tuple[Any, ...], ...] = ()
     params: int = 0
-    words: tuple[Any, ...] = ()  # numbers, arrays, Memory or Fault; Lying in a slot
+    words: tuple[Any, ...] = ()  # numbers, arrays, ScratchArg, ErrorFlagArg, SymbolicArrayRef
     check: tuple[Callable[..., Any], Sequence[Any]] | None = None
 
 

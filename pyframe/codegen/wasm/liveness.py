@@ -1,4 +1,4 @@
-"""What the printer knows of a lane program before it prints it."""
+"""Analysis of a lane program before it is printed: uses, and where each value lives."""
 
 from __future__ import annotations
 

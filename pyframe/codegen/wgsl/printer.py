@@ -301,7 +301,7 @@ def _call(kernel: Kernel, limits: Limits) -> KernelSpec:
 
 
 def _printing(kernel: str) -> Any:
-    """The module that prints a kernel of PRINTED."""
+    """The module that prints a kernel of KERNEL_GENERATORS."""
     return importlib.import_module(f"pyframe.codegen.wgsl.{KERNEL_GENERATORS[kernel]}")
 
 

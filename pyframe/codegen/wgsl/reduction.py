@@ -42,11 +42,8 @@ COLUMNS = 16  # neighbouring results that a workgroup reduces together, where th
 ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
 LOADS_IN_FLIGHT = 4  # elements of a short row that a thread has: so many loads are under way
 LEAST_WIDTH = 32  # threads that share a short row
-MAX_REGISTER_ELEMENTS, WORK = (
-    16,
-    256,
-)  # elements that a thread holds at once, and instructions for them
-NEIGHBOUR_INSTRUCTIONS = 32  # instructions that a text may grow by so that threads have neighbours
+MAX_REGISTER_ELEMENTS, WORK = 16, 256  # elements in a thread's registers; instructions for them
+NEIGHBOUR_INSTRUCTIONS = 32  # more instructions, so that a thread has adjacent elements
 GROUP = "i32(group.x + group.y * groups.x)"
 COMPENSATION_INTERVAL = 32  # numbers that one thread adds one after the other
 # Of a loop: Mesa's software driver stops a thread, and tells nobody, after 65535 of all its loops,
@@ -300,8 +297,8 @@ class _Reductions:
         self, block: WgslBlock, sums: dict[str, str], terms: int, each: int
     ) -> tuple[list[str], list[str]]:
         """What follows `each` terms of the loop that makes `sums` (and the zeros of their types),
-        and what follows the loop: a thread adds SUMMED numbers, then SUMMED such sums, and so on,
-        so that errors stay small."""
+        and what follows the loop: a thread adds COMPENSATION_INTERVAL
+        numbers, then as many such sums, and so on, so that errors stay small."""
         if not sums or terms <= COMPENSATION_INTERVAL:
             return [], []
         depth = range(1, math.ceil(math.log(terms, COMPENSATION_INTERVAL)))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, Ty
 
 from pyframe.autograd import Function
 from pyframe.autograd.walk import zero_grads
-from pyframe.capture.packages import HOOKS_ON_ALL, DictBackedProperty
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.modes import mode, no_grad
+from pyframe.core.packages import HOOKS_ON_ALL, DictBackedProperty
 from pyframe.nn.parameter import Buffer, Parameter, is_lazy
 from pyframe.ops.random.creation import empty_like, zeros
 from pyframe.tensor import Tensor
@@ -404,7 +404,7 @@ class Module:
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]  # buffers that state_dict leaves out
     _is_full_backward_hook: bool | None
-    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see capture/tracked.py
+    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see watch/tracked.py
     _forward_hooks: OrderedDict[int, Any]
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]

@@ -13,14 +13,7 @@ import numpy as np
 
 from pyframe.onnx import values
 from pyframe.onnx.operators.elementwise import cast_array, identity
-from pyframe.onnx.operators.movement import (
-    bounds,
-    reshape,
-    shape,
-    size,
-    squeeze,
-    unsqueeze,
-)
+from pyframe.onnx.operators.movement import bounds, reshape, shape, size, squeeze, unsqueeze
 from pyframe.onnx.table import host
 from pyframe.onnx.values import Host, ints, whole
 

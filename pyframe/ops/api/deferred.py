@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _CODES = 1 << 14  # how many checks a flag can tell apart
-_SEEN = "; got {}"  # ends the message of a check that tells a value
+_GOT_VALUE = "; got {}"  # ends the message of a check that tells a value
 _FAR = 1 << 17  # values beyond it are told as this one
 _NONE = -(2**31) + 1  # stands for values that did not fail
 
@@ -38,7 +38,7 @@ class DeferredAsserts:
         """Note `error(message)` for the next look if any element of `bad` is true by then; with
         `values`, ints, the message ends with the one at which it is."""
         with no_grad():
-            message += "" if values is None else _SEEN
+            message += "" if values is None else _GOT_VALUE
             if (error, message) not in self.errors:
                 self.errors.append((error, message))
             code: Any = self.errors.index((error, message)) + 1
@@ -58,7 +58,7 @@ class DeferredAsserts:
             error, message = self.errors[failed % _CODES - 1]
             value = failed // _CODES
             far = " or beyond" if value in (-_FAR, _FAR - 1) else ""
-            raise error(message.replace(_SEEN, _SEEN.format(f"{value}{far}")))
+            raise error(message.replace(_GOT_VALUE, _GOT_VALUE.format(f"{value}{far}")))
 
 
 def on(device: Device) -> DeferredAsserts:

@@ -2,7 +2,7 @@
 
 What the function sees are per-example tensors: their shape is that of one example, and in place of
 a value their node has the batched tensor that they stand for, with a first dim more. `VmapLevel` is
-the thread's Recorder (`mode.capture`) meanwhile: it runs each op on the batched tensors, as the
+the thread's Interceptor (`mode.capture`) meanwhile: it runs each op on the batched tensors, as the
 op's batching rule says.
 """
 
@@ -50,7 +50,7 @@ class _Over:
 
 
 def _as_around(name: str) -> Any:
-    """A method of Batch that only tells the Recorder around it, or asks it."""
+    """A method of VmapLevel that only tells the Interceptor around it, or asks it."""
 
     def run(self: VmapLevel, *args: Any) -> Any:
         return None if self.outer is None else getattr(self.outer, name)(*args)
@@ -63,7 +63,7 @@ def _nothing(self: VmapLevel, *args: Any) -> None:
 
 
 class VmapLevel:
-    """One `vmap` of `size` examples, and the ops on them: see core.modes.Recorder."""
+    """One `vmap` of `size` examples, and the ops on them: see core.modes.Interceptor."""
 
     orders = False
 
@@ -279,7 +279,7 @@ class VmapLevel:
         with self.outside():
             return _op.const(number, dtype, device)
 
-    # as where `vmap` was called, if a Recorder is there
+    # as where `vmap` was called, if a Interceptor is there
     bind_host_array, source = _as_around("bind_host_array"), _as_around("source")
     placed, on_grad_access, hold = map(_as_around, ("placed", "on_grad_access", "hold"))
 

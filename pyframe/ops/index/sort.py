@@ -25,14 +25,7 @@ from pyframe.ops.index.along import add_along, gathered, np_positions, take_alon
 from pyframe.ops.index.order import argsort_numpy, key_numpy, kth_op, order_of, sort_key
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce.extremes import pick
-from pyframe.ops.reduce.reductions import (
-    argmax,
-    extreme,
-    max_op,
-    no_empty,
-    one_dim,
-    sum as sum_,
-)
+from pyframe.ops.reduce.reductions import argmax, extreme, max_op, no_empty, one_dim, sum as sum_
 from pyframe.ops.reduce.scan import cummax_op, scan_along
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, tensor, upload

@@ -58,7 +58,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Tensor, other: Any) -> Tensor:
         if isinstance(other, np.ndarray):
             other = as_tensor(other, device=self.device)
-        elif not isinstance(other, _KNOWN):
+        elif not isinstance(other, _TYPES):
             if may_take(other):
                 taken = INSTEAD[0](fn, "", (self, other), {})
                 return NotImplemented if taken is NOBODY else taken
@@ -71,12 +71,12 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     op = fn
 
     def short(self: Tensor, other: Any) -> Tensor:
-        return promotion.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
+        return promotion.binary(op, self, other) if isinstance(other, _TYPES) else run(self, other)
 
     return short
 
 
-_KNOWN = (Tensor, bool, int, float, builtins.complex, np.generic)
+_TYPES = (Tensor, bool, int, float, builtins.complex, np.generic)
 _ARITHMETIC = {
     "add": el.add, "sub": el.sub, "mul": el.mul, "truediv": el.true_divide,
     "floordiv": el.floor_divide, "mod": el.remainder, "pow": el.pow,

@@ -18,7 +18,7 @@ from pyframe.ops.math.elementwise import logical_or
 from pyframe.ops.shape.movement import pad, part, reshape, select, unsqueeze
 from pyframe.tensor import Tensor, memory_format as formats, normalize_dim
 
-_MOST = 64  # tensors that one op joins: it has a gradient for each, and a kernel few buffers
+_MAX_CAT = 64  # tensors that one op joins: it has a gradient for each, and a kernel few buffers
 
 
 @functools.cache
@@ -125,8 +125,8 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
         if len(xs) > 1 or kept[0]._is_row_major() or not formats.in_format(kept[0], order):
             order = formats.contiguous_format
         return kept[0].clone(memory_format=order)
-    if len(kept) > _MOST:
-        return cat([cat(kept[i : i + _MOST], d) for i in range(0, len(kept), _MOST)], d)
+    if len(kept) > _MAX_CAT:
+        return cat([cat(kept[i : i + _MAX_CAT], d) for i in range(0, len(kept), _MAX_CAT)], d)
     starts = (0, *itertools.accumulate([x.shape[d] for x in kept]))
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
@@ -147,8 +147,8 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
             )
     d = normalize_dim(dim, len(shape) + 1)
     xs = _promoted(xs)
-    if len(xs) > _MOST:
-        return cat([stack(xs[i : i + _MOST], d) for i in range(0, len(xs), _MOST)], d)
+    if len(xs) > _MAX_CAT:
+        return cat([stack(xs[i : i + _MAX_CAT], d) for i in range(0, len(xs), _MAX_CAT)], d)
     return apply(_cat_op(len(xs)), tuple(xs), (d, ()))
 
 

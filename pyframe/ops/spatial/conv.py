@@ -104,9 +104,8 @@ def window_columns(
 ) -> Tensor:  # fmt: skip
     """The columns of a convolution as a view: the product's kernel reads straight through it."""
     k = len(kernel)
-    win = sliding.sliding_windows(
-        _pad(x, padding), kernel, stride, dilation
-    )  # (N, C, *positions, *kernel)
+    # (N, C, *positions, *kernel)
+    win = sliding.sliding_windows(_pad(x, padding), kernel, stride, dilation)
     n, c = win.shape[:2]
     count = win.shape[2 : 2 + k]
     win = mv.reshape(win, (n, groups, c // groups, *count, *kernel))

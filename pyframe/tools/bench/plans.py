@@ -19,7 +19,7 @@ LARGE_GPU = Limits(
 )  # fmt: skip
 
 
-class GPT(nn.Module):
+class GPT2(nn.Module):
     """GPT-2: token indices (B, T) to logits (B * T, vocabulary)."""
 
     def __init__(self, vocabulary: int, tokens: int, width: int, layers: int, heads: int) -> None:
@@ -131,7 +131,7 @@ class BenchModel(NamedTuple):
 def gpt2(layers: int) -> BenchModel:
     """GPT-2 small, or as many layers of it, trained on 4 x 1024 tokens."""
     return BenchModel(
-        f"GPT-2 small, {layers} layers, 4 x 1024", lambda: GPT(50257, 1024, 768, layers, 12),
+        f"GPT-2 small, {layers} layers, 4 x 1024", lambda: GPT2(50257, 1024, 768, layers, 12),
         (4, 1024), text=True,
     )  # fmt: skip
 

@@ -1,9 +1,9 @@
-"""What the Python code of a captured function reads and changes outside, besides tensors.
+"""Observer: finds what one run of a function reads and changes outside, besides tensors.
 
 While a capture runs, each frame of a user's code is looked at as it starts: its globals and cells
 are Sources from then on, and what lies there is outside (tracked.py). When the run is over, what it
 has changed is found: a replay puts it there again, or can't follow. What it has read and left as it
-was becomes a Guard.
+was becomes part of a GuardSet.
 """
 
 from __future__ import annotations
@@ -23,25 +23,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import sources as _sources
-from pyframe.capture.frames import nested, observe_frames, scan
-from pyframe.capture.guards import GuardSet
-from pyframe.capture.origin import is_library, is_ours, line_of
-from pyframe.capture.packages import FORWARD
-from pyframe.capture.sources import ATTR, GLOBAL, MISSING, Source, attributes, contents, same
-from pyframe.capture.tracked import (
+from pyframe.core.objects import attributes
+from pyframe.core.packages import FORWARD
+from pyframe.core.sizes import SymbolicSize, size_hint
+from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
+from pyframe.tensor import Tensor
+from pyframe.watch import sources as _sources
+from pyframe.watch.frames import nested, observe_frames, scan
+from pyframe.watch.guards import GuardSet
+from pyframe.watch.origin import is_library, is_ours, line_of
+from pyframe.watch.sources import ATTR, GLOBAL, MISSING, Source, contents, same
+from pyframe.watch.tracked import (
     ATOMIC_TYPES,
     OVERRIDES,
     ExternalState,
     InputPlaceholder,
     StateAccess,
 )
-from pyframe.core.sizes import SymbolicSize, size_hint
-from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
-from pyframe.tensor import Tensor
 
-Change = tuple[Source, Any, Any]  # where, what lay there before the run, what lies there now
 Effect = tuple[Source, Any]  # where, and what the run has put there
+
+
+class Change(NamedTuple):
+    """What the run has changed: where, what lay there before it, and what lies there now."""
+
+    source: Source
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.source} from {_sources.shown(self.before)} to {_sources.shown(self.after)}"
 
 
 class SideEffects(NamedTuple):
@@ -156,6 +167,15 @@ class Observer(ExternalState):
         return x
 
     # --- frames, as they start
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it, the observer sees what this thread runs."""
+        try:
+            with observe_frames(self):
+                yield
+        finally:
+            self.close()
 
     def enter(self, frame: types.FrameType) -> None:
         """A frame of a user's code starts."""
@@ -306,7 +326,7 @@ class Observer(ExternalState):
             elif same(e.before, after):
                 self.steady.append(e)
             else:
-                changed.append((e.source, e.before, after))
+                changed.append(Change(e.source, e.before, after))
         effects += self._set_unseen(known)
         changed += self._added_names(known)
         changed += self.changed_boxes()
@@ -333,7 +353,7 @@ class Observer(ExternalState):
         large: list[Change] = []
         for x, before, source in self.arrays.values():
             if before is None:
-                large.append((source, x, x))
+                large.append(Change(source, x, x))
             elif x.tobytes() != before:
                 self.refuse(f"changes the array {source}, as no replay would")
         return large
@@ -356,7 +376,7 @@ class Observer(ExternalState):
             own = attributes(x)
             for n in (self.attribute_names & own.keys()) - OVERRIDES:
                 if (id(x), ATTR, n) not in known:
-                    yield Source(ATTR, x, n, f"{self.name_of(x)}.{n}"), MISSING, own[n]
+                    yield Change(Source(ATTR, x, n, f"{self.name_of(x)}.{n}"), MISSING, own[n])
 
     def changed_boxes(self) -> Iterator[Change]:
         """Items that were replaced, and containers that were changed otherwise."""
@@ -367,13 +387,13 @@ class Observer(ExternalState):
             keys = len(old) // 2 if isinstance(box, dict) else 0
             where = of or Source(GLOBAL, {}, None, self.names[id(box)], line)
             if len(new) != len(old) or not all(map(same, old[:keys], new[:keys])) or of is None:
-                yield where, _sources.entries(len(old)), _sources.entries(len(new))
+                yield Change(where, _sources.entries(len(old)), _sources.entries(len(new)))
                 continue
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):
                     item = _sources.item_of(of, _sources.key_at(box, i, len(new)))
                     if item.id() not in self.stand_ins:
-                        yield item, x, y
+                        yield Change(item, x, y)
 
     def _meet_strangers(self, result: Any, effects: list[Any]) -> None:
         """Objects that were read, are alive, and were not made by the run: they lie outside too."""
@@ -459,16 +479,6 @@ class Observer(ExternalState):
             item = _sources.item_of(source, key)
             if item.id() not in self.stand_ins:
                 yield from self._within(item, item.get(), opened, out)
-
-
-@contextlib.contextmanager
-def observed(o: Observer) -> Iterator[None]:
-    """Within it, what this thread runs is shown to `o`."""
-    try:
-        with observe_frames(o):
-            yield
-    finally:
-        o.close()
 
 
 def _functions_of(code: types.CodeType) -> list[types.FunctionType]:

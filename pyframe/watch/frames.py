@@ -1,4 +1,4 @@
-"""What a code object can read, and how frames are seen as they start."""
+"""Names that a code object can read, and hooks that see the frames of user code start."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from pyframe.capture.origin import FILES, impure_call, is_for_user, is_impure
-from pyframe.capture.packages import IMPURE, LIBRARY, USER
+from pyframe.core.packages import IMPURE, LIBRARY, USER
+from pyframe.watch.origin import FILES, impure_call, is_for_user, is_impure
 
 # --- what a code object can read
 

@@ -1,4 +1,4 @@
-"""What lies outside of a captured function, as far as its run reads or sets it.
+"""External state: all that lies outside of a captured function and that its run reads or sets.
 
 Whatever the globals, cells and arguments of a user's code lead to lies outside. Containers are
 known by what they hold. The classes of other objects tell of each attribute that is read or set,
@@ -28,16 +28,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import origin, packages as _packages, sources as _sources
-from pyframe.capture.frames import scan
-from pyframe.capture.origin import is_library
-from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, attributes, contents
-from pyframe.core import dtypes as dt, module_of
+from pyframe.core import dtypes as dt, module_of, packages as _packages
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
+from pyframe.core.objects import attributes, is_python
 from pyframe.core.sizes import SymbolicSize
 from pyframe.core.symbolic import SymbolicScalar
 from pyframe.tensor import Tensor
+from pyframe.watch import origin, sources as _sources
+from pyframe.watch.frames import scan
+from pyframe.watch.origin import is_library
+from pyframe.watch.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, contents
 
 MAX_GUARDED_VALUES = 20_000  # values that a replay may look at
 MAX_COMPARED_BYTES = 1 << 16  # bytes of an array that a replay may compare
@@ -189,9 +190,7 @@ class ExternalState:
         """Something lies outside, at a source: see what is read of it from now on."""
         if x is MISSING or type(x) in (SymbolicScalar, SymbolicSize):
             return
-        if isinstance(x, ATOMIC_TYPES) and not (
-            isinstance(x, enum.Enum) and _sources.is_python(type(x))
-        ):
+        if isinstance(x, ATOMIC_TYPES) and not (isinstance(x, enum.Enum) and is_python(type(x))):
             return
         if source is not None and source.id() in self.stand_ins:
             return
@@ -292,7 +291,7 @@ class ExternalState:
         elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
             if x.readable() and x is not sys.stdin:
                 self.iterators.append((name, line))
-        elif isinstance(x, Iterator) and not _sources.is_python(type(x)):
+        elif isinstance(x, Iterator) and not is_python(type(x)):
             self.iterators.append((name, line))
         else:
             return False
@@ -455,7 +454,7 @@ class ExternalState:
         """Let a class tell which attributes of its objects are read and set; False if it can't."""
         if any(c in self.hooked for c in kind.__mro__):
             return True
-        own = [c for c in kind.__mro__ if _sources.is_python(c) and not origin.is_standard(c)]
+        own = [c for c in kind.__mro__ if is_python(c) and not origin.is_standard(c)]
         c = own[-1] if own else kind
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__

@@ -1,5 +1,4 @@
-"""Whose code and whose objects they are: a user's, of which a capture guards what is read, or a
-library's."""
+"""Whose code and objects these are: a user's, whose reads a capture guards, or a library's."""
 
 from __future__ import annotations
 
@@ -18,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import packages as _packages
-from pyframe.capture.packages import CODE, IMPURE, LIBRARY, USER
-from pyframe.core import module_of
+from pyframe.core import module_of, packages as _packages
+from pyframe.core.packages import CODE, IMPURE, LIBRARY, USER
 
 # --- code
 
@@ -176,7 +174,7 @@ _OPTIMIZERS = os.path.join(PACKAGE_DIR, *_packages.OPTIMIZERS_CODE.split("/"))
 
 
 def is_optimizers(file: str) -> bool:
-    """Whether its code is of an optimizer's step: `Guard.watch_optimizer` sees to what it reads."""
+    """Whether its code is of an optimizer's step, whose reads `GuardSet.watch_optimizer` guards."""
     return file.startswith(_OPTIMIZERS) and not file.endswith(_packages.NOT_OPTIMIZERS)
 
 

@@ -1,10 +1,9 @@
-"""Whether all that a captured function has read from outside is as it was, looked at before each
-replay.
+"""GuardSet: the conditions on external state that a replay relies on, checked before each one.
 
 A guard keeps nothing alive: it knows objects by weak references and values by their ids, which no
 other object can take before the guard has heard of the death of the first.
 
-The look is fast, as nearly all of it runs in C. For each holder of values there is a getter that
+The check is fast, as nearly all of it runs in C. For each holder of values there is a getter that
 reads all of them at once (`itemgetter("weight", "bias")` of the dict of an object, say); what the
 getters give is put into one list, and the list of its ids is compared with that of the capture.
 What the containers among the values hold is compared in the same way: those are the levels. Only
@@ -25,9 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import sources as _sources
-from pyframe.capture.packages import HOOKS, MEMBERS
-from pyframe.capture.sources import (
+from pyframe.core.objects import attributes
+from pyframe.core.packages import HOOKS, MEMBERS
+from pyframe.tensor import Tensor
+from pyframe.watch import sources as _sources
+from pyframe.watch.sources import (
     ATTR,
     CELL,
     GLOBAL,
@@ -38,7 +39,6 @@ from pyframe.capture.sources import (
     entries,
     same,
 )
-from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
 Reading = tuple[Source, Any]  # a source, and what lies there
@@ -74,7 +74,7 @@ class _Strong:
 
 
 class _Type(_Strong):
-    """Of a container its type alone: what it holds is the next level."""
+    """The expected type of a container, whose items are guarded on the next level."""
 
     __slots__ = ()
 
@@ -533,10 +533,10 @@ class GuardSet:
 def _own_size(x: Any) -> int:
     """How many attributes a class has, but for those by which a capture of another thread sees what
     is read of its objects."""
-    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _sources.attributes(x).values())
+    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in attributes(x).values())
 
 
-_HOOKS_OF = "pyframe.capture.tracked"  # the module of such functions
+_HOOKS_OF = "pyframe.watch.tracked"  # the module of such functions
 
 
 def _read(getters: list[Any], refs: list[Any], part: Any) -> Iterable[Any]:

@@ -1,7 +1,7 @@
-"""All that the runtime knows of the packages above it.
+"""What captures and guards know of the packages above them, none of which they import.
 
-It imports none of them. What it must know by name stands here, with the reason; what a package can
-tell by itself it puts into one of the lists at the end when it is imported.
+Names that they must know stand here, with the reason. Packages register everything else when they
+are imported, in the lists at the end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OBJECTS = (
 )  # fmt: skip
 
 # The files in which an optimizer's step is written: what they read of an optimizer is guarded as a
-# whole (`Guard.watch_optimizer`), and each option is a dynamic input. Schedulers and averages are
-# not of them.
+# whole (`GuardSet.watch_optimizer`), and each option is a dynamic input. Schedulers and averages
+# are not of them.
 OPTIMIZERS_CODE = "optim/"
 NOT_OPTIMIZERS = ("lr_scheduler.py", "swa_utils.py")
 
