@@ -260,7 +260,7 @@ def test_more_workgroups_than_a_dim_has(
         return -(-groups // 3), 3, 1
 
     grids: list[int] = []
-    monkeypatch.setattr(products, "in_a_line", in_rows)
+    monkeypatch.setattr(products, "grid_1d", in_rows)
     v = VARIANTS[variant]
     tiles = 4 * v.threads + 3 if v.form == "registers" else 7
     n = 64 if v.form == "vectors" else 1

@@ -98,7 +98,7 @@ def test_more_workgroups_than_a_dim_has(
         return -(-groups // 3), 3, 1
 
     grids: list[int] = []
-    monkeypatch.setattr(reduction, "in_a_line", in_rows)
+    monkeypatch.setattr(reduction, "grid_1d", in_rows)
     x = pf.ones(53, 33, device=gpu)
     assert (x.softmax(-1) * 33).sum(-1).cpu().tolist() == pytest.approx([33] * 53)
     assert grids[0] % 3
