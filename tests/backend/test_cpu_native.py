@@ -537,6 +537,6 @@ def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
         assert identity_of(exp) is None
     identity.sources.cache_clear()
     with monkeypatch.context() as patched:
-        patched.setattr(identity, "IMPORTED", 0)
+        patched.setattr(identity, "IMPORT_TIME", 0)
         assert identity_of(exp) is None
     identity.sources.cache_clear()

@@ -228,7 +228,7 @@ def test_a_large_activation_is_made_again(lazy: Any, monkeypatch: pytest.MonkeyP
     shapes = (90, 8), (8, 80), (80, 70)
     once = fused(lazy, call, *shapes, tol=1e-3)
     for module in (fuse, products, schedule):
-        monkeypatch.setattr(module, "KEPT", 90 * 80)
+        monkeypatch.setattr(module, "REMATERIALIZE_MIN_ELEMENTS", 90 * 80)
     again = fused(lazy, call, *shapes, tol=1e-3)
     assert len(again.steps) == len(once.steps) + 1
     assert bodies(again).count("map") == bodies(once).count("map") + 1

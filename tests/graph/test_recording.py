@@ -189,14 +189,14 @@ def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
     pf.flush()
     a, b = x + 1, y * 2
     x.mul_(4)
-    inner, broken = host.on_numpy, [True]
+    inner, broken = host.eval_numpy, [True]
 
     def fails(*args: Any) -> Any:
         if broken[0]:
             raise error("now")
         return inner(*args)
 
-    monkeypatch.setattr(host, "on_numpy", fails)
+    monkeypatch.setattr(host, "eval_numpy", fails)
     with pytest.raises(error):
         a.numpy()
     broken[0] = False
@@ -220,7 +220,7 @@ def test_what_has_no_memory_says_so_where_it_is_read_and_harms_nothing_else(
             raise MemoryError("no room")
         return empty(shape, dtype)
 
-    monkeypatch.setattr(host, "on_numpy", on_numpy)
+    monkeypatch.setattr(host, "eval_numpy", on_numpy)
     monkeypatch.setattr(host.host_memory, "empty", room)
     x, y, w = pf.ones(64, 1) * 2, pf.ones(1, 64) * 3, pf.ones(64) * 1
     pf.flush()
@@ -287,7 +287,7 @@ def test_threads_train_side_by_side() -> None:
 
 
 def test_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MOST", 50)
+    monkeypatch.setattr(dispatch, "MAX_NODES", 50)
     x = pf.ones(4)
     for _ in range(200):
         x = x * 1.0 + 1
@@ -701,7 +701,7 @@ def test_an_error_in_a_repeated_step_loses_nothing(
     monkeypatch.setattr(host, "COMPILE_AFTER", 1000)
     net = net_of(5, 7, 3)
     opt = pf.optim.SGD(net.parameters(), lr=0.1)
-    inner, broken = host.on_numpy, [0]
+    inner, broken = host.eval_numpy, [0]
 
     def fails(*args: Any) -> Any:
         broken[0] -= 1
@@ -709,7 +709,7 @@ def test_an_error_in_a_repeated_step_loses_nothing(
             raise error("now")
         return inner(*args)
 
-    monkeypatch.setattr(host, "on_numpy", fails)
+    monkeypatch.setattr(host, "eval_numpy", fails)
     for i in range(4):
         net.zero_grad()
         loss = net(data(i)).square().mean()
