@@ -93,16 +93,16 @@ def recording(program: Program | None) -> Iterator[None]:
     """Let the CPU record all that a program does, or nothing. When that is computed,
     and whether by NumPy first, the text of the program decides."""
     limit = trace.lazy_policy
-    before = limit.least, host.COMPILE_AFTER, dispatch.MOST
+    before = limit.least, host.COMPILE_AFTER, dispatch.MAX_NODES
     limit.least = math.inf if program is None else 0
     if program is not None:
         n = zlib.crc32(repr(program).encode())
-        host.COMPILE_AFTER, dispatch.MOST = n % 2, (1, 2, 3, 5, 8, 13, 5000)[n // 2 % 7]  # type: ignore[misc]
+        host.COMPILE_AFTER, dispatch.MAX_NODES = n % 2, (1, 2, 3, 5, 8, 13, 5000)[n // 2 % 7]  # type: ignore[misc]
     try:
         yield
     finally:
         trace.flush_cpu()
-        limit.least, host.COMPILE_AFTER, dispatch.MOST = before  # type: ignore[misc]
+        limit.least, host.COMPILE_AFTER, dispatch.MAX_NODES = before  # type: ignore[misc]
 
 
 def _llvm() -> Any:
