@@ -183,7 +183,7 @@ class CompiledFunction(Generic[P, R]):
     def _replay(
         self, args: Any, kwargs: Any, trusted: GuardSet | None
     ) -> tuple[Any, Sequence[Replay]]:
-        """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
+        """What a call gives, if there is a replay for it: else CACHE_MISS, and the captures of its
         kind; _EAGERLY if the function is to run as it is."""
         tensors: list[Tensor] = []
         try:

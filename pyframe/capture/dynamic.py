@@ -79,7 +79,7 @@ class DynamicInputs:
         """Note for which values (where it is, what it was, what it is) another capture is needed.
         Whether one of them is dynamic from now on. `hits`: how often the last capture was replayed.
 
-        HopelessError where captures never help."""
+        UnstableInputError where captures never help."""
         before, self.streaks = self.streaks, {}
         found = False
         for what, (at, old, new) in {m[0].id(): m for m in missed}.items():

@@ -370,7 +370,7 @@ class TapeRecipe:
         self._argument = {id(x.grad_fn or x): i for i, x in enumerate(args)}
 
     def check_sizes(self) -> None:
-        """UnfitSizesError where a step may hold sizes that change, which nobody finds."""
+        """DynamicShapeError where a step may hold sizes that change, which nobody finds."""
         for n in self.steps:
             if n.saved is not None and not n.sized and is_symbolic(n.specs):
                 raise DynamicShapeError("it returns the result of a Function of sizes that change")

@@ -278,7 +278,7 @@ class StorageRoles(NamedTuple):
 
 def replay_of(run: CapturedRun) -> Replay:
     """The call as it can be run again; its tensors are computed for the first time on the way.
-    Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
+    Raises HistoryError, SpecializedNumberError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
     _refuse_new_history(run)
     returned = run.returned
@@ -516,7 +516,7 @@ def _first_run(run: CapturedRun, roles: StorageRoles) -> tuple[list[Executable],
 def _executables(
     capture: Capture, roots: list[Storage], argument_of: Any, fresh: set[Storage]
 ) -> Iterator[Any]:
-    """The Executables and HostWorks of one device in their order. Each has to be run and settled
+    """The Executables and HostSteps of one device in their order. Each has to be run and settled
     before the next is asked for."""
     works = hosted([s.node for s in roots])
     if works:

@@ -233,7 +233,7 @@ def run_eager(
                     return out
     for n in nodes:
         if type(n) is LazyNode or n.data.size >= least:
-            x = y = data = None  # `is_exposed` counts who holds the array
+            x = y = data = None  # `is_aliased_outside` counts who holds the array
             later = _try_record(op, inputs, attrs, nodes, shape, dtype, device)
             if later is not None:
                 return later

@@ -338,7 +338,7 @@ class FusionGroup:
         return self.form.values[self.own[k]]
 
     def add(self, k: int) -> None:
-        """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind. What
+        """Compute node `k` here too. Raises _FusionError, and leaves half of the work behind. What
         comes of it was found out before if an equal node joined the same form."""
         way, leaves = self.stored.members[k]
         form, own = self.form, self.own
@@ -856,7 +856,7 @@ class FusionPlanner:
         return self.balanced(x.space, x.axes or y.axes) and not self.replacing & members
 
     def check(self, fusion: FusionGroup, own: int) -> None:
-        """Raises _UnfitError if a kernel is too much for the device, or if the groups `own` (bits)
+        """Raises _FusionError if a kernel is too much for the device, or if the groups `own` (bits)
         as one would run both before and after another."""
         form = fusion.form
         if self.bindings(fusion) > self.limits.storage_buffers:
