@@ -1,4 +1,4 @@
-"""Lane programs for the tests of their printers: each is run by `interpret` and by what a printer
+"""Lane programs for the tests of their printers: each is interpreted, and run by what a printer
 made of it."""
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import interpreted
 import numpy as np
 
-from pyframe.codegen.lanes import interpret, program
+from pyframe.codegen.lanes import program
 from pyframe.codegen.lanes.program import INDEX, MEMORY, LaneProgram
 
 INTS = [t for t in MEMORY if t[0] in "iu"]
@@ -123,7 +124,7 @@ class Case(NamedTuple):
 
 def hard(type: str) -> np.ndarray:
     """The ends of a type, and what rounding, wrapping and comparing may do wrongly."""
-    kind = interpret.STORED[type]
+    kind = interpreted.STORED[type]
     if type == "bool":
         return np.array([False, True])
     if kind.kind == "f":
@@ -167,7 +168,7 @@ def elementwise(
         made = make(b, loaded)
         type, _ = b.kinds[made]
         b.store(len(columns), i, made, "i64" if type == INDEX else "")
-    out = np.zeros(columns[0].size, interpret.REGISTERS[type])
+    out = np.zeros(columns[0].size, interpreted.LANE_TYPES[type])
     return Case(
         f"{name}-x{lanes}", b.function(len(columns) + 1), [*columns, out], [len(columns)],
         loose_zeros=loose_zeros,
@@ -213,13 +214,13 @@ def primitives(lanes: int) -> list[Case]:
             case(op, [t, t], pairs(t))
     for t in FLOATS:  # numbers whose products have no error, however often they are rounded
         few = np.array(
-            [0, 0.25, 1, 1.5, -3, 7.75, 1000, np.inf, -np.inf, np.nan], interpret.STORED[t]
+            [0, 0.25, 1, 1.5, -3, 7.75, 1000, np.inf, -np.inf, np.nan], interpreted.STORED[t]
         )
         case("muladd", [t, t, t], [x.ravel() for x in np.meshgrid(few, few, few)])
     for t in INTS:
         bits = 8 * MEMORY[t]
         for op in ("shl", "shr"):
-            x, by = np.meshgrid(hard(t), np.arange(bits, dtype=interpret.REGISTERS[t]))
+            x, by = np.meshgrid(hard(t), np.arange(bits, dtype=interpreted.LANE_TYPES[t]))
             case(op, [t, t], [x.ravel(), by.ravel()])
     for t in TYPES:
         a, b = pairs(t)
@@ -229,7 +230,7 @@ def primitives(lanes: int) -> list[Case]:
                 case("cast", [t], [hard(t)], type=to)
     for a, b in BITCASTS:
         case("bitcast", [a], [hard(a)], type=b)
-        case("bitcast", [b], [hard(a).view(interpret.STORED[b])], type=a)
+        case("bitcast", [b], [hard(a).view(interpreted.STORED[b])], type=a)
     halves = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 65504, 65520, 1e-7, 3e-8, 2e-8, 1 + 2.0**-8])
     near = np.concatenate([hard("f32"), halves.astype(np.float32), numbers("f32", 9) * 1.001])
     for dtype in ("float16", "bfloat16"):
@@ -286,7 +287,7 @@ def _loads(m: str, stride: int | None, masked: bool, lanes: int) -> Case:
             at = b.op("select", valid, at, b.const(1 << 28, INDEX, lanes))
     loaded = b.load(0, at, m, lanes, stride, valid)
     b.store(2, b.index(0), loaded)
-    out = np.ones(lanes, interpret.REGISTERS[REGISTER[m]])
+    out = np.ones(lanes, interpreted.LANE_TYPES[REGISTER[m]])
     name = f"load-{m}-{stride}-{'masked' if masked else 'all'}-x{lanes}"
     return Case(name, b.function(3, label=name), [data, order, out], [2])
 
@@ -325,7 +326,7 @@ def lane_moves(lanes: int) -> list[Case]:
         found.append(
             Case(
                 f"moves-{t}-x{lanes}", b.function(2),
-                [numbers(t, lanes), np.zeros(9 * lanes, interpret.REGISTERS[t])], [1],
+                [numbers(t, lanes), np.zeros(9 * lanes, interpreted.LANE_TYPES[t])], [1],
             )
         )  # fmt: skip
     return found
@@ -375,7 +376,7 @@ def loops(lanes: int) -> list[Case]:
     outs = []
     for n, (m, _) in enumerate(made):
         b.store(n, b.index(0), b.splat(b.param(n, m), lanes))
-        outs.append(np.zeros(lanes, interpret.REGISTERS[REGISTER[m]]))
+        outs.append(np.zeros(lanes, interpreted.LANE_TYPES[REGISTER[m]]))
     found.append(
         Case(f"params-x{lanes}", b.function(len(outs)), outs, list(range(len(outs))), words)
     )
@@ -385,7 +386,7 @@ def loops(lanes: int) -> list[Case]:
     for n, t in enumerate(TYPES):
         for k, value in enumerate(hard(t)):
             b.store(n, b.index(k * lanes), b.const(value.item(), t, lanes))
-        outs.append(np.zeros(hard(t).size * lanes, interpret.REGISTERS[t]))
+        outs.append(np.zeros(hard(t).size * lanes, interpreted.LANE_TYPES[t]))
     found.append(Case(f"constants-x{lanes}", b.function(len(outs)), outs, list(range(len(outs)))))
     return found
 
@@ -401,7 +402,7 @@ def cases(lanes: int) -> list[Case]:
 def expected(case: Case) -> list[np.ndarray]:
     """The buffers after the interpreter's run."""
     buffers = [x.copy() for x in case.buffers]
-    interpret.run(case.function, [x.reshape(-1).view(np.uint8) for x in buffers], case.params)
+    interpreted.run(case.function, [x.reshape(-1).view(np.uint8) for x in buffers], case.params)
     return buffers
 
 

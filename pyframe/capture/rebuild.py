@@ -132,23 +132,23 @@ class TensorBuilders:
 
     def _of_argument(self, x: Tensor) -> OutputBuilder:
         """A view of an argument, or of the base that an argument is a view of."""
-        for a in self.args:
+        i, chain = self._argument(x, lambda a: x._base is a or x._base is a._base)
+        return _cut(self(self.args[i]), chain)
+
+    def _argument(self, x: Tensor, fits: Callable[[Tensor], bool]) -> tuple[int, ViewChain]:
+        """The argument that `x` shows a part of, among those that fit, and what cuts the part."""
+        for i, a in enumerate(self.args):
             n = len(a._view_chain)
-            if any(x._base is y for y in (a, a._base)) and x._view_chain[:n] == a._view_chain:
-                return _cut(self(a), x._view_chain[n:])
+            if fits(a) and x._view_chain[:n] == a._view_chain:
+                return i, x._view_chain[n:]
         raise HistoryError("returns or keeps a part of an argument's memory that is not its own")
 
     def memory(self, x: Tensor) -> OutputBuilder:
         """Another handle on the memory of `x`, without a base or a history."""
         chain, k = x._view_chain, self.made.get(x._storage)
         if x._storage in self.argument:
-            for i, a in enumerate(self.args):
-                n = len(a._view_chain)
-                if a._storage is x._storage and chain[:n] == a._view_chain:
-                    return lambda call: _view(call.args[i]._alias(), chain[n:])
-            raise HistoryError(
-                "returns or keeps a part of an argument's memory that is not its own"
-            )
+            i, rest = self._argument(x, lambda a: a._storage is x._storage)
+            return lambda call: _view(call.args[i]._alias(), rest)
         if k is None:
             return _from_memory(x)
         if chain or k in self._handed:
@@ -370,7 +370,7 @@ class TapeRecipe:
         self._argument = {id(x.grad_fn or x): i for i, x in enumerate(args)}
 
     def check_sizes(self) -> None:
-        """UnfitSizesError where a step may hold sizes that change, which nobody finds."""
+        """DynamicShapeError where a step may hold sizes that change, which nobody finds."""
         for n in self.steps:
             if n.saved is not None and not n.sized and is_symbolic(n.specs):
                 raise DynamicShapeError("it returns the result of a Function of sizes that change")

@@ -514,7 +514,7 @@ def _first_run(run: CapturedRun, roles: StorageRoles) -> tuple[list[Executable],
 def _executables(
     capture: Capture, roots: list[Storage], argument_of: Any, fresh: set[Storage]
 ) -> Iterator[Any]:
-    """The Executables and HostWorks of one device in their order. Each has to be run and settled
+    """The Executables and HostSteps of one device in their order. Each has to be run and settled
     before the next is asked for."""
     works = hosted([s.node for s in roots])
     if works:

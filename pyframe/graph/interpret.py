@@ -1,9 +1,9 @@
-"""The reference interpreter: runs a scheduled kernel, or a Scalar, with NumPy, slow and obvious."""
+"""The reference interpreter: runs a scheduled kernel with NumPy, slow and obvious."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from pyframe.graph.program import (
     RowSum,
     ScalarParam,
 )
-from pyframe.graph.scalar import Scalar, inlined, nodes_of
 
 
 def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:
@@ -131,84 +130,3 @@ def _apply(i: Apply, args: list[Any]) -> Any:
 def _rounded(x: Any, dtype: dt.dtype) -> np.ndarray:
     x = np.asarray(x).astype(dtype.numpy, copy=False)
     return x if dtype.narrow is None else dtype.narrow(x)
-
-
-# --- Scalars
-
-# NumPy's types of theirs
-REGISTERS = {"bool": np.dtype(np.bool_), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
-REGISTERS |= {"c64": np.dtype(np.complex64)} | {
-    f"{k}{n}": np.dtype(f"{k}{n // 8}") for k in "iu" for n in (8, 16, 32, 64)
-}
-
-
-def _of_kind(floats: Any, others: Any) -> Callable[..., Any]:
-    return lambda x, a, b: (floats if a.dtype.kind == "f" else others)(a, b)
-
-
-def _div(a: np.ndarray, b: np.ndarray) -> Any:
-    """Of ints, cut towards zero; 0 where b is."""
-    quotient = np.where(b == 0, 0, np.floor_divide(a, b))
-    return quotient + ((np.fmod(a, b) != 0) & ((a < 0) != (b < 0)) & (b != 0))
-
-
-def _cast(x: Any, a: np.ndarray) -> Any:
-    to = REGISTERS[x.type]
-    if a.dtype.kind == "f" and to.kind in "iu":
-        return np.where(np.abs(a) < 2.0**63, a, -(2.0**63)).astype(np.int64).astype(to)
-    return a.astype(to)
-
-
-def _narrow(x: Any, a: np.ndarray) -> Any:
-    narrow = dt.bfloat16.narrow if x.value == "bfloat16" else None
-    return narrow(a) if narrow is not None else a.astype(x.value).astype(np.float32)
-
-
-def _complex(x: Any, a: Any, b: Any) -> np.ndarray:
-    return np.stack(np.broadcast_arrays(a, b), -1).view(np.complex64)[..., 0]
-
-
-# the primitives of scalar.py: (what asks, with the result's `type` and its `value`; operands)
-PRIMITIVES: dict[str, Callable[..., Any]] = {
-    "neg": lambda x, a: np.negative(a), "abs": lambda x, a: np.abs(a),
-    "floor": lambda x, a: np.floor(a), "ceil": lambda x, a: np.ceil(a),
-    "trunc": lambda x, a: np.trunc(a), "round": lambda x, a: np.rint(a),
-    "sqrt": lambda x, a: np.sqrt(a), "not": lambda x, a: np.invert(a),
-    "cast": _cast, "bitcast": lambda x, a: a.view(REGISTERS[x.type]), "narrow": _narrow,
-    "add": lambda x, a, b: a + b, "sub": lambda x, a, b: a - b,
-    "mul": lambda x, a, b: a * b,
-    "div": _of_kind(np.true_divide, _div), "rem": lambda x, a, b: np.fmod(a, b),
-    "min": lambda x, a, b: np.minimum(a, b), "max": lambda x, a, b: np.maximum(a, b),
-    "eq": lambda x, a, b: a == b, "ne": lambda x, a, b: a != b,
-    "lt": lambda x, a, b: a < b, "le": lambda x, a, b: a <= b,
-    "and": lambda x, a, b: a & b, "or": lambda x, a, b: a | b, "xor": lambda x, a, b: a ^ b,
-    "shl": lambda x, a, b: a << b, "shr": lambda x, a, b: a >> b,
-    "muladd": lambda x, a, b, c: a * b + c, "select": lambda x, c, a, b: np.where(c, a, b),
-    "re": lambda x, a: a.real, "im": lambda x, a: a.imag, "complex": _complex,
-}  # fmt: skip
-
-
-@np.errstate(all="ignore")
-def evaluate(
-    x: Scalar, operands: Sequence[np.ndarray], index: Sequence[np.ndarray] = ()
-) -> np.ndarray:
-    """A Scalar's value for arrays as the operands 'arg' 0, 1, …, and as the index along each axis.
-    LookupError if it calls a function without a definition."""
-    values: dict[Scalar, np.ndarray] = {}
-    for node in nodes_of(x):
-        args = [values[a] for a in node.args]
-        if node.op == "arg":
-            out = operands[node.value]
-        elif node.op == "index":
-            out = index[node.value]
-        elif node.op == "const":
-            out = np.array(node.value, REGISTERS[node.type])
-        elif node.op == "call":
-            body = inlined(node)
-            if body is None:
-                raise LookupError(f"{node.value} of {node.args[0].type} has no definition")
-            out = evaluate(body, args)
-        else:
-            out = np.asarray(PRIMITIVES[node.op](node, *args))
-        values[node] = out.astype(REGISTERS[node.type], copy=False)
-    return values[x]

@@ -44,6 +44,14 @@ BITS = {"bool": 1, "f32": 32, "f64": 64, "c64": 64} | {
 }
 
 
+def _operator(op: str, type: str = "", turned: bool = False) -> Callable[[Scalar, Any], Scalar]:
+    """The method that makes a primitive of a Scalar and another, or a number; `turned`, of what is
+    on its right."""
+    if turned:
+        return lambda self, other: _binary(op, other, self, type)
+    return lambda self, other: _binary(op, self, other, type)
+
+
 class Scalar:
     """An expression: `op` is a primitive, 'arg' (operand number `value`), 'const' (the number
     `value`), 'index' (along axis `value` of a kernel) or 'call' (of the function named `value`)."""
@@ -69,59 +77,15 @@ class Scalar:
     def __invert__(self) -> Scalar:
         return _made("not", (self,))
 
-    def __add__(self, other: Any) -> Scalar:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Any) -> Scalar:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Any) -> Scalar:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Scalar:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Any) -> Scalar:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Scalar:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Scalar:
-        return _binary("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Scalar:
-        return _binary("div", other, self)
-
-    def __mod__(self, other: Any) -> Scalar:
-        return _binary("rem", self, other)
-
-    def __and__(self, other: Any) -> Scalar:
-        return _binary("and", self, other)
-
-    def __or__(self, other: Any) -> Scalar:
-        return _binary("or", self, other)
-
-    def __xor__(self, other: Any) -> Scalar:
-        return _binary("xor", self, other)
-
-    def __lshift__(self, other: Any) -> Scalar:
-        return _binary("shl", self, other)
-
-    def __rshift__(self, other: Any) -> Scalar:
-        return _binary("shr", self, other)
-
-    def __lt__(self, other: Any) -> Scalar:
-        return _binary("lt", self, other, "bool")
-
-    def __le__(self, other: Any) -> Scalar:
-        return _binary("le", self, other, "bool")
-
-    def __gt__(self, other: Any) -> Scalar:
-        return _binary("lt", other, self, "bool")
-
-    def __ge__(self, other: Any) -> Scalar:
-        return _binary("le", other, self, "bool")
+    __add__, __radd__ = _operator("add"), _operator("add", turned=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", turned=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", turned=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", turned=True)
+    __mod__ = _operator("rem")
+    __and__, __or__, __xor__ = _operator("and"), _operator("or"), _operator("xor")
+    __lshift__, __rshift__ = _operator("shl"), _operator("shr")
+    __lt__, __gt__ = _operator("lt", "bool"), _operator("lt", "bool", turned=True)
+    __le__, __ge__ = _operator("le", "bool"), _operator("le", "bool", turned=True)
 
     @property
     def is_float(self) -> bool:

@@ -19,7 +19,7 @@ MODULES = [
     for name in """
 __main__ amp array_api autograd.anomaly_mode autograd.differences autograd.functional backend.cache
 backend.cpu backend.llvm backend.native backend.vulkan capture.stages cli codegen.cpu.packed
-codegen.lanes.identity codegen.lanes.interpret codegen.llvm codegen.numpy.sized codegen.wasm.beside
+codegen.lanes.identity codegen.llvm codegen.numpy.sized codegen.wasm.beside
 codegen.wasm.packed codegen.wgsl.packed core.processors data.processes data.share data.worker
 distributed distributions export fft func gpu graph.interpret graph.products hub io.kinds io.npz
 io.pt io.regexes io.transfer io.unpickler jit linalg lora masked multiprocessing nn.distributed

@@ -11,7 +11,7 @@ import pytest
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.backend.interpreter import HOST
-from pyframe.codegen.lanes import interpret as lanes, lower as lowering, reductions
+from pyframe.codegen.lanes import lower as lowering, reductions
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import (
     For,
@@ -25,6 +25,7 @@ from pyframe.graph.interpret import run_kernel
 from pyframe.graph.program import Kernel, Load, ScalarParam
 from pyframe.graph.schedule import schedule
 from pyframe.ops.math import elementwise as el
+from tests import interpreted
 from tests.graph.plans import value
 
 WIDTHS = (1, 4, 16)
@@ -135,7 +136,7 @@ def by_lanes(kernel: Kernel, arrays: list[np.ndarray], function: LaneProgram) ->
     raw = [np.ascontiguousarray(a).view(np.uint8).copy() for a in arrays]
     params = numbers(kernel, 8, lambda d: d.numpy)
     for unit in np.random.default_rng(1).permutation(function.units):
-        lanes.run(function, raw, params, int(unit), int(unit) + 1)
+        interpreted.run(function, raw, params, int(unit), int(unit) + 1)
     return [r.view(a.dtype) for r, a in zip(raw, arrays, strict=True)]
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import INDEX, LaneProgram, UnsupportedKernelError
 from pyframe.codegen.wasm.assembler import WasmAssembler
@@ -20,6 +19,7 @@ from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import printed
 from tests.backend import test_lanes
 from tests.backend.test_lanes import CASES, kernels, memory, numbers
+from tests.interpreted import LANE_TYPES
 from tests.lane_programs import (
     INDEXED,
     Body,
@@ -130,9 +130,9 @@ def test_index(op: str, lanes: int) -> None:
 @pytest.mark.parametrize("op", ["div", "rem"])
 def test_division_by_a_constant(op: str, type: str) -> None:
     """Which vectors do by a product."""
-    top = int(np.iinfo(REGISTERS[type]).max)
+    top = int(np.iinfo(LANE_TYPES[type]).max)
     some = [1, 2, 3, 5, 7, 10, 32, 48, 100, 125, 127, 625, 641, 1 << 14, 25000, 1 << 30, top]
-    column = np.concatenate([numbers_of(type, 64), np.arange(-60, 60).astype(REGISTERS[type])])
+    column = np.concatenate([numbers_of(type, 64), np.arange(-60, 60).astype(LANE_TYPES[type])])
     for by in [n for n in some if n <= top]:
         case = elementwise(
             f"{op}-{type}-{by}", [type], 4, [column],
@@ -157,7 +157,7 @@ def test_loads_where_a_scalar_says_so(memory: str, stride: int | None) -> None:
         b.store(2, b.index(out + lanes), x)
         out += 2 * lanes
     data = numbers_of(memory, 22)
-    result = np.zeros(out, REGISTERS["f32" if memory == "f16" else memory])
+    result = np.zeros(out, LANE_TYPES["f32" if memory == "f16" else memory])
     both(b.function(3), data, np.array([0, 1], np.int32), result)
 
 
@@ -197,7 +197,7 @@ def test_what_is_stored_where_it_is_read(lanes: int, type: str) -> None:
     """All of a vector is computed before any of it is written."""
     b = Body()
     b.store(0, b.index(3), b.op("add", *[b.load(0, b.index(n), type, lanes) for n in (0, 1)]))
-    both(b.function(1), np.arange(lanes + 4).astype(REGISTERS[type]))
+    both(b.function(1), np.arange(lanes + 4).astype(LANE_TYPES[type]))
 
 
 class Random:

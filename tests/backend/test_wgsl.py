@@ -17,10 +17,10 @@ from pyframe.core.dispatch import apply
 from pyframe.core.limits import Limits
 from pyframe.core.op import REGISTRY, const
 from pyframe.graph import scalar as s
-from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
 from pyframe.ops.math.promotion import op
 from tests.graph.plans import plan, value
+from tests.interpreted import evaluate
 
 A = np.array([0, 1, -1, 5, -7, 31, 1000, -(2**31), 2**31 - 1, 123456789], np.int32)
 B = np.array([3, -1, 2, 7, 5, 2**31 - 1, -1000, 2, -3, 9], np.int32)

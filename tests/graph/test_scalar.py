@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pyframe.graph import scalar as s
-from pyframe.graph.interpret import PRIMITIVES, REGISTERS, evaluate
 from pyframe.graph.scalar import Scalar, cast, const, meaning_of, muladd, nodes_of, select
+from tests.interpreted import PRIMITIVES, REGISTERS, evaluate
 
 
 def arg(type: str, n: int = 0) -> Scalar:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyframe.graph import interpret, mathematics
+from pyframe.graph import mathematics
 from pyframe.graph.scalar import Scalar, inlined
+from tests import interpreted
 
 Array = np.ndarray
 
@@ -63,7 +64,7 @@ def once(x: Any, a: Any, b: Any, c: Any) -> Any:
 @pytest.fixture(params=["rounded once", "rounded twice"])
 def rounded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "rounded once":
-        monkeypatch.setitem(interpret.PRIMITIVES, "muladd", once)
+        monkeypatch.setitem(interpreted.PRIMITIVES, "muladd", once)
 
 
 def definition(name: str, operands: int, type: str = "f32") -> Scalar | None:
@@ -78,7 +79,7 @@ def errors(name: str, *operands: Array) -> tuple[Array, Array, Array]:
     """What the definition gives, what is right, and the error in units in the last place."""
     body = definition(name, len(operands))
     assert body is not None
-    found = interpret.evaluate(body, operands)
+    found = interpreted.evaluate(body, operands)
     exact = BOUNDS[name][0](*[x.astype(np.float64) for x in operands])
     right = exact.astype(np.float32)
     unit = np.maximum(2.0 ** (np.floor(np.log2(abs(exact))) - 23), 2.0**-149)
@@ -126,11 +127,11 @@ def test_what_is_exact() -> None:
 def test_rests_of_divisions_have_no_error() -> None:
     a, b = pairs()
     x, y = Scalar("arg", (), "f32", 0), Scalar("arg", (), "f32", 1)
-    found = interpret.evaluate(mathematics.fmod(x, y), [a, b])
+    found = interpreted.evaluate(mathematics.fmod(x, y), [a, b])
     np.testing.assert_array_equal(found, np.fmod(a, b))
     signs = np.signbit(found) == np.signbit(a)
     assert signs[~np.isnan(found)].all()
-    found = interpret.evaluate(mathematics.floordiv(x, y), [a, b])
+    found = interpreted.evaluate(mathematics.floordiv(x, y), [a, b])
     right = np.where(b == 0, a / b, np.floor_divide(a, b, dtype=np.float64))
     small = ~(abs(right) >= 1 << 28)
     np.testing.assert_array_equal(found[small], right[small].astype(np.float32))
@@ -144,4 +145,4 @@ def test_there_is_no_definition_in_other_types(name: str) -> None:
     assert definition(name, operands, "f64") is None
     call = getattr(mathematics, name)(*[Scalar("arg", (), "f64", n) for n in range(operands)])
     with pytest.raises(LookupError, match=f"{name} of f64 has no definition"):
-        interpret.evaluate(call, [np.zeros(1)] * operands)
+        interpreted.evaluate(call, [np.zeros(1)] * operands)

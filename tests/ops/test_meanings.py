@@ -10,9 +10,9 @@ import pytest
 from pyframe.codegen.lanes.lower import register
 from pyframe.core import dtypes as dt
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
-from pyframe.graph.interpret import REGISTERS, evaluate
 from pyframe.graph.scalar import FUNCTIONS, Scalar, inlined, meaning_of, nodes_of
 from pyframe.ops.math.promotion import Elementwise
+from tests.interpreted import REGISTERS, evaluate
 
 # Why an op has no meaning
 NONE = {"const": "a number, which kernels read from memory"}

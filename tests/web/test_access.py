@@ -17,7 +17,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, serve, web
-from pyframe.web.site import Program
+from pyframe.web.site import PageProgram
 
 from .conftest import SIZE, Tab, files, running
 
@@ -677,7 +677,7 @@ def test_pages_of_the_gallery(phone: Access, name: str) -> None:
 
 
 def test_the_page_of_a_program(browser: Any) -> None:
-    program = Program(serve.examples()["playground"])
+    program = PageProgram(serve.examples()["playground"])
     with running(serve.Server("127.0.0.1", 0, program)) as server:
         page = Access(browser, server)
         page.open("program.html")

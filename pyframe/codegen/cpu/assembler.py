@@ -32,6 +32,11 @@ WORD, PTR, BOOL = "word", "ptr", "bool"
 Operand: TypeAlias = Any  # a Value of the encoding at hand, or a number
 
 
+def _instruction(name: str) -> Callable[[Any, Operand], Any]:
+    """The method that is the instruction `name` on a value and another."""
+    return lambda self, other: self.op(name, other)
+
+
 class AsmValue:
     """A number, a vector or an address that instructions give."""
 
@@ -55,46 +60,19 @@ class AsmValue:
         """This where the condition holds, else the other."""
         raise NotImplementedError
 
-    def __add__(self, other: Operand) -> Any:
-        return self.op("add", other)
-
-    def __sub__(self, other: Operand) -> Any:
-        return self.op("sub", other)
-
-    def __mul__(self, other: Operand) -> Any:
-        return self.op("mul", other)
-
-    def __floordiv__(self, other: Operand) -> Any:
-        return self.op("div", other)
-
-    def __mod__(self, other: Operand) -> Any:
-        return self.op("rem", other)
-
-    def __and__(self, other: Operand) -> Any:
-        return self.op("and", other)
-
-    def __or__(self, other: Operand) -> Any:
-        return self.op("or", other)
-
-    def __lt__(self, other: Operand) -> Any:
-        return self.op("lt", other)
-
-    def __le__(self, other: Operand) -> Any:
-        return self.op("le", other)
-
-    def __gt__(self, other: Operand) -> Any:
-        return self.op("gt", other)
-
-    def __ge__(self, other: Operand) -> Any:
-        return self.op("ge", other)
-
-    def equals(self, other: Operand) -> Any:
-        """Whether both are the same."""
-        return self.op("eq", other)
-
-    def differs(self, other: Operand) -> Any:
-        """Whether they are not the same."""
-        return self.op("ne", other)
+    __add__ = _instruction("add")
+    __sub__ = _instruction("sub")
+    __mul__ = _instruction("mul")
+    __floordiv__ = _instruction("div")
+    __mod__ = _instruction("rem")
+    __and__ = _instruction("and")
+    __or__ = _instruction("or")
+    __lt__ = _instruction("lt")
+    __le__ = _instruction("le")
+    __gt__ = _instruction("gt")
+    __ge__ = _instruction("ge")
+    equals = _instruction("eq")
+    differs = _instruction("ne")
 
     def min(self, other: Operand) -> Any:
         """The less of two ints."""

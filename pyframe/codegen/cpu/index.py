@@ -19,6 +19,7 @@ from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, WORD, Assembler
 from pyframe.codegen.cpu.routines import (
     SCRATCH,
     Addr,
+    Arrays,
     KernelBody,
     KernelInvocation,
     LibraryCall,
@@ -177,7 +178,6 @@ for _kind, _type in TYPES.items():
 
 # --- plans
 
-Arrays = Sequence[np.ndarray]
 Strides = tuple[int, int, int]
 
 

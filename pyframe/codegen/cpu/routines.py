@@ -14,6 +14,8 @@ import numpy as np
 
 SCRATCH, TABLES = -1, -2
 
+Arrays: TypeAlias = Sequence[np.ndarray]  # of which shapes, strides and dtypes count
+
 
 class Addr(NamedTuple):
     """An address that is known when a call is bound: `offset` bytes past operand number `of` (the
@@ -42,9 +44,7 @@ class LibraryCall(NamedTuple):
     tables: np.ndarray | None = None  # int32
 
 
-Plan: TypeAlias = Callable[
-    [Sequence[np.ndarray], tuple[Any, ...], np.ndarray], "LibraryCall | None"
-]
+Plan: TypeAlias = Callable[[Arrays, tuple[Any, ...], np.ndarray], "LibraryCall | None"]
 
 
 class KernelBody(NamedTuple):

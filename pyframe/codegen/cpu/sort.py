@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from pyframe.codegen.cpu.assembler import I32, I64, PTR, WORD, Assembler
 from pyframe.codegen.cpu.routines import (
     SCRATCH,
     Addr,
+    Arrays,
     KernelBody,
     KernelInvocation,
     LibraryCall,
@@ -170,23 +170,17 @@ def _order(key: np.ndarray, begin: int, end: int) -> LibraryCall | None:
     return LibraryCall((KernelInvocation(f"argsort_{kind}", words, parts(rows, key.size)),), room)
 
 
-def argsort(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def argsort(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `argsort`, of keys of any strides."""
     return _order(inputs[0], 0, attrs[0])
 
 
-def sort_runs(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def sort_runs(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `sort_runs`; exports run the Programs of GPUs, which sort so."""
     return _order(inputs[0], 0, inputs[0].shape[1])
 
 
-def merge_runs(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def merge_runs(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `merge_runs`, of keys of any strides."""
     keys, order = inputs
     kind = keys.dtype.str[1:]
@@ -197,16 +191,12 @@ def merge_runs(
     return LibraryCall((KernelInvocation(f"merge_{kind}", words, parts(rows, order.size)),))
 
 
-def kth_index(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def kth_index(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `kth_index`, of keys of any strides."""
     return _order(inputs[0], attrs[0] - 1, attrs[0])
 
 
-def searchsorted(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def searchsorted(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `searchsorted`, of values whose rows lie in line each."""
     keys, values = inputs
     kind = keys.dtype.str[1:]

@@ -340,12 +340,12 @@ def text(m: CpuTarget, name: str, dtype: np.dtype) -> str:
         parts = [_pad(t), _multiply(t, tile, fetching, column)]
         return module([tile, fetching, column, *parts, *winograd.tiles(t, *parts)], m.bits)
     of_weight = name.endswith("weight")
-    parts = [_pad(t), _put(t)]
+    parts = [_pad(t), _rows_of_pieces(t, "put")]
     if name.startswith("row"):
         parts += [_row_of_weight(t) if of_weight else _row(t)]
     else:
         parts += [tile, fetching, column, _multiply(t, tile, fetching, column)]
-        parts += [_columns(t, of_weight), _get(t)]
+        parts += [_columns(t, of_weight), _rows_of_pieces(t, "get")]
     return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
 
@@ -535,25 +535,17 @@ def _row_of_weight(t: Tile) -> LlvmAssembler:
     return f
 
 
-def _put(t: Tile) -> LlvmAssembler:
-    """Put rows of pieces to their places."""
-    f = LlvmAssembler("put", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+def _rows_of_pieces(t: Tile, name: str) -> LlvmAssembler:
+    """`put` rows of pieces to their places, or `get` them from there."""
+    f = LlvmAssembler(name, "ptr i64 ptr i64 i64 ptr i64 ptr i64")
     line, line_row, far, far_row, rows, pieces, n, places, step = f.params
     with f.count(0, rows) as r, f.count(0, n) as p:
         piece = _Piece(f, t, pieces + p * (8 * PIECE))
-        x = piece.load(line + r * line_row + piece.line)
-        piece.put(far + r * far_row, places, step, x)
-    return f
-
-
-def _get(t: Tile) -> LlvmAssembler:
-    """Get rows of pieces from there."""
-    f = LlvmAssembler("get", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
-    line, line_row, far, far_row, rows, pieces, n, places, step = f.params
-    with f.count(0, rows) as r, f.count(0, n) as p:
-        piece = _Piece(f, t, pieces + p * (8 * PIECE))
-        x = piece.get(far + r * far_row, places, step)
-        f.store_some(line + r * line_row + piece.line, x, piece.some, t.size)
+        near, there = line + r * line_row + piece.line, far + r * far_row
+        if name == "put":
+            piece.put(there, places, step, piece.load(near))
+        else:
+            f.store_some(near, piece.get(there, places, step), piece.some, t.size)
     return f
 
 

@@ -25,6 +25,7 @@ from pyframe.codegen.lanes.compiler import ScratchArg
 from pyframe.codegen.llvm import after as following
 from pyframe.codegen.llvm.after import CompiledEpilogue
 from pyframe.codegen.llvm.assembler import LlvmAssembler, LlvmValue, cut, launched
+from pyframe.codegen.llvm.gemm import dots
 from pyframe.codegen.numpy.memory import address_arg
 
 MAX_UNROLLED_TAPS = 49  # taps that are written out
@@ -284,28 +285,6 @@ def few(t: Tile, name: str) -> LlvmAssembler:
                         place = f.load("i64", w["places"] + p * 8) + (o + r) * w["c_row"]
                         f.store(w["c"] + place, total.now().total())
     return f
-
-
-def dots(
-    f: LlvmAssembler, t: Tile, rows: Sequence[LlvmValue], columns: Sequence[LlvmValue], k: LlvmValue
-) -> list[list[Any]]:
-    """Of each row and each column, which lie in line, the sums of products in vectors."""
-    sums = [[f.local(f.value(0, t.vector)) for _ in columns] for _ in rows]
-    whole = k - k % t.lanes
-    rest = f.lanes_below(k - whole, t.lanes)
-
-    def add(at: LlvmValue, read: Callable[[LlvmValue], LlvmValue]) -> None:
-        right = [read(column + at) for column in columns]
-        for row, totals in zip(rows, sums, strict=True):
-            left = read(row + at)
-            for x, total in zip(right, totals, strict=True):
-                total.set(left.fma(x, total))
-
-    with f.count(0, whole * t.size, t.bytes) as at:
-        add(at, lambda place: f.load(t.vector, place))
-    with f.when(whole < k):
-        add(whole * t.size, lambda place: f.load_some(t.vector, place, rest, t.size))
-    return sums
 
 
 def column(t: Tile) -> LlvmAssembler:

@@ -133,36 +133,43 @@ def _few(make: Callable[[str, str], LlvmAssembler], t: Tile) -> None:
             i.add(rows)
 
 
+def dots(
+    f: LlvmAssembler, t: Tile, rows: Sequence[Any], columns: Sequence[Any], k: Any,
+    ahead: Any = None,
+) -> list[list[Any]]:  # fmt: skip
+    """Of each row and each column, which lie in line, the sums of products in vectors. Columns may
+    be too short for the processor to see that it is to fetch what lies so far `ahead` of them."""
+    sums = [[f.local(f.value(0, t.vector)) for _ in columns] for _ in rows]
+    whole = k - k % t.lanes
+    rest = f.lanes_below(k - whole, t.lanes)
+
+    def add(at: Any, read: Callable[[Any], Any]) -> None:
+        right = [read(column + at) for column in columns]
+        for row, totals in zip(rows, sums, strict=True):
+            left = read(row + at)
+            for x, total in zip(right, totals, strict=True):
+                total.set(left.fma(x, total))
+
+    with f.count(0, whole * t.size, t.bytes) as at:
+        for column in columns if ahead is not None else ():
+            f.prefetch(column + ahead + at, 0)
+        add(at, lambda place: f.load(t.vector, place))
+    with f.when(whole < k):
+        add(whole * t.size, lambda place: f.load_some(t.vector, place, rest, t.size))
+    return sums
+
+
 def _dots(make: Callable[[str, str], LlvmAssembler], t: Tile, rows: int) -> LlvmAssembler:
     """Of columns of b that are each in one piece."""
     f = make(f"dots{rows}", "ptr word ptr word ptr word word word")
     c, c_row, a, a_row, b, b_column, n, k = f.params
-    totals = [[f.local(type=t.vector) for _ in range(SIDE)] for _ in range(rows)]
-    whole = f.local(k - k % t.lanes)
-    some = f.lanes_below(k - whole, t.lanes)
-
-    def add(load: Callable[[Any], Any]) -> None:
-        columns = [load(b + at) for at in starts]
-        for r, row in enumerate(totals):
-            x = load(a + a_row * r)
-            for total, y in zip(row, columns, strict=True):
-                total.set(x.fma(y, total))
-
     with f.count(0, n, SIDE) as j:
         sides = [f.local((j + s).min(n - 1)) for s in range(SIDE)]
-        starts = [f.local(b_column * side) for side in sides]
-        for row in totals:
-            for total in row:
-                total.set(f.value(0, t.vector))
-        with f.count(0, whole, t.lanes) as p:
-            for at in starts:  # what comes next, as rows are too short for the processor to see it
-                f.prefetch(b + at + b_column * SIDE + p * t.size, 0)
-            add(lambda at, p=p: f.load(t.vector, at + p * t.size))  # type: ignore[misc]
-        with f.when(whole < k):
-            add(lambda at: f.load_some(t.vector, at + whole * t.size, some, t.size))
-        for r, row in enumerate(totals):
+        columns = [b + b_column * side for side in sides]
+        sums = dots(f, t, [a + a_row * r for r in range(rows)], columns, k, b_column * SIDE)
+        for r, row in enumerate(sums):
             for side, total in zip(sides, row, strict=True):
-                f.store(c + c_row * r + side * t.size, total.total())
+                f.store(c + c_row * r + side * t.size, total.now().total())
     return f
 
 

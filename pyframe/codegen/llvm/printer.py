@@ -297,9 +297,6 @@ class LlvmPrinter:
             return self.f.call_intrinsic("fabs", x)
         return self.f.call_intrinsic("abs", x, LlvmValue(self.f, "i1", "false"))
 
-    def not_(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
-        return x.op("xor", True if i.from_ == "bool" else -1)
-
     def division(self, i: lanes.LaneOp, a: LlvmValue, b: LlvmValue) -> LlvmValue:
         if a.is_float and i.op == "rem":
             raise UnsupportedKernelError("the remainder of floats is computed in a loop")
@@ -314,12 +311,6 @@ class LlvmPrinter:
         if a.is_float:  # either zero is the least of both
             return self.f.call_intrinsic(f"{i.op}imum", a, b, fast="nsz ")
         return self.f.call_intrinsic(f"{'s' if i.from_[0] == 'i' else 'u'}{i.op}", a, b)
-
-    def select(self, i: lanes.LaneOp, c: LlvmValue, a: LlvmValue, b: LlvmValue) -> LlvmValue:
-        return a.where(c, b)
-
-    def bitcast(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
-        return x.bits(TYPES[i.type])
 
     def cast(self, i: lanes.LaneOp, x: LlvmValue) -> LlvmValue:
         from_, to, signed = i.from_, i.type, i.from_[0] == "i"
@@ -362,9 +353,9 @@ PRINT = lanes.methods(LlvmPrinter, "print_")
 OPS: dict[str, Callable[..., LlvmValue]] = {
     **dict.fromkeys(PLAIN, LlvmPrinter.plain),
     **dict.fromkeys(INTRINSICS, LlvmPrinter.intrinsic),
-    "neg": LlvmPrinter.neg, "abs": LlvmPrinter.abs, "not": LlvmPrinter.not_,
-    "cast": LlvmPrinter.cast,
-    "bitcast": LlvmPrinter.bitcast, "narrow": LlvmPrinter.narrow, "select": LlvmPrinter.select,
-    "min": LlvmPrinter.extreme, "max": LlvmPrinter.extreme, "div": LlvmPrinter.division,
-    "rem": LlvmPrinter.division,
+    "not": lambda _, i, x: x.op("xor", True if i.from_ == "bool" else -1),
+    "select": lambda _, i, c, a, b: a.where(c, b), "bitcast": lambda _, i, x: x.bits(TYPES[i.type]),
+    "neg": LlvmPrinter.neg, "abs": LlvmPrinter.abs, "cast": LlvmPrinter.cast,
+    "narrow": LlvmPrinter.narrow, "min": LlvmPrinter.extreme, "max": LlvmPrinter.extreme,
+    "div": LlvmPrinter.division, "rem": LlvmPrinter.division,
 }  # fmt: skip

@@ -132,12 +132,10 @@ class WasmAssembler(cpu.Assembler):
     relaxed = False  # whether a product and a sum are one instruction
     parts, bias = 2, 0
 
-    def __init__(
-        self, module: WasmModule, name: str, params: str, result: str = "", export: bool = False
-    ) -> None:
+    def __init__(self, module: WasmModule, name: str, params: str, export: bool = False) -> None:
         types = [_type(type) for type in params.split()]
         self.module = module
-        self.function: WasmFunction = module.function(name, " ".join(types), result, export)
+        self.function: WasmFunction = module.function(name, " ".join(types), "", export)
         self.code = self.function.code
         self.params = [WasmLocal(self, i, type) for i, type in enumerate(types)]
 
@@ -160,9 +158,9 @@ class WasmAssembler(cpu.Assembler):
         type = _type(type)
         return WasmValue(type, wasm.load(how or _LOADS.get(type, "v128.load"), at.code, offset))
 
-    def load_lane(self, vector: WasmValue, at: WasmValue, lane: int, offset: int = 0) -> WasmValue:
+    def load_lane(self, vector: WasmValue, at: WasmValue, lane: int) -> WasmValue:
         """`vector` with a 32-bit lane read from memory."""
-        code = wasm.access_lane("v128.load32_lane", at.code, vector.code, lane, offset)
+        code = wasm.access_lane("v128.load32_lane", at.code, vector.code, lane, 0)
         return WasmValue(vector.type, code)
 
     def store(

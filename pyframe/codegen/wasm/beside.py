@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu.routines import Addr, LibraryCall, Plan
+from pyframe.codegen.cpu.routines import Addr, Arrays, LibraryCall, Plan
 from pyframe.codegen.wasm import gemm, packed
 
 
@@ -15,9 +14,7 @@ def _each(plan: Plan, weights: int, columns: int) -> Plan:
     """What plans several products by the plan of one with so many weights, whose columns are this
     dim of the first one."""
 
-    def planned(
-        inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> LibraryCall | None:
+    def planned(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
         x, *rest = inputs
         n, at, calls, scratch = len(rest) // weights, 0, list[Any](), 0
         for i in range(n):

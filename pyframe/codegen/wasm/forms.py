@@ -130,15 +130,20 @@ _LOW_WORDS = shuffle([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27])
 _HIGH_TO_LOW = shuffle([8, 9, 10, 11, 12, 13, 14, 15] * 2)
 
 
-def _halved(pieces: Pieces, then: Code = b"") -> Pieces:
-    """64-bit lanes (after `then`, which leaves them in the low half) as their low 32 bits."""
-    pairs = zip(pieces[::2], pieces[1::2], strict=True)
-    return [a + b + _LOW_WORDS + then for a, b in pairs]
+def _halved(pieces: Pieces) -> Pieces:
+    """64-bit lanes as their low 32 bits."""
+    return [a + b + _LOW_WORDS for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
 
 
 def _doubled(pieces: Pieces, low: str, high: str) -> Pieces:
     """32-bit lanes as 64-bit ones by two instructions."""
     return list(chain.from_iterable((p + OP[low], p + OP[high]) for p in pieces))
+
+
+def _spread(pieces: Pieces, convert: str) -> Pieces:
+    """32-bit lanes as 64-bit ones by an instruction that takes the two in the low half."""
+    high = [p + p + _HIGH_TO_LOW for p in pieces]
+    return [p + OP[convert] for p in chain.from_iterable(zip(pieces, high, strict=True))]
 
 
 def mask(pieces: Pieces, type: str) -> Pieces:
@@ -299,66 +304,10 @@ class Selector:
     def _form(self, s: LaneOp, a: Sequence[Code], constants: Sequence[Any]) -> Code:
         """What is no instruction, of scalars or of a register each."""
         types = ["bool" if s.op == "select" and n == 0 else s.from_ for n in range(len(a))]
-        operands = [value(x, t, s.lanes) for x, t in zip(a, types, strict=True)]
-        return _FORMS[s.op](self, s, constants, *operands).code
-
-    def _not(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        return x.op("eqz") if s.type == "bool" else x.op("xor", -1)
-
-    def _neg(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        return as_value(0, x.type) - x
-
-    def _abs(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        return (as_value(0, x.type) - x).where(x < 0, x)
-
-    def _least(self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue) -> WasmValue:
-        first, second = (a, b) if s.op == "min" else (b, a)
-        less = first.op("lt_u" if s.type[0] in "ub" else "lt", second)
-        return a.where(less, b)
-
-    def _select(
-        self, s: LaneOp, constants: Sequence[Any], c: WasmValue, a: WasmValue, b: WasmValue
-    ) -> WasmValue:
-        return a.where(c, b)
-
-    def _division(
-        self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue
-    ) -> WasmValue:
-        signed = s.type[0] != "u"
-        name = s.op if signed else s.op + "_u"
-        if constants[1] not in (None, 0, -1):
-            return a.op(name, b)
-        least = -(1 << (63 if a.type == I64 else 31)) if signed else None
-        return primitives.division(name, a, b, functools.partial(as_value, type=a.type), least)
-
-    def _cast(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        from_, to = x.type, scalar_type(s.type)
-        if s.type == "bool":
-            return x.differs(0)
-        sign = "u" if s.from_[0] in "ub" else "s"
-        if s.from_ in _FLOATS:
-            if s.type in _FLOATS:
-                return x.cast(to)
-            # what no i64 holds is its least number
-            inside = x.where(x.op("abs") < 2.0**63, -(2.0**63))
-            whole = inside.to(f"i64.trunc_sat_{from_}_s")
-            return whole.cast(to)
-        if s.type in _FLOATS:
-            return x.to(f"{to}.convert_{from_}_{sign}")
-        return x.to(f"i64.extend_i32_{sign}") if (from_, to) == (I32, I64) else x.cast(to)
-
-    def _bitcast(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        return x.bits(scalar_type(s.type))
-
-    def _muladd(
-        self, s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue, c: WasmValue
-    ) -> WasmValue:
-        if self.relaxed and s.lanes > 1:
-            return a.op("relaxed_madd", b, c)
-        return a * b + c
-
-    def _narrow(self, s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
-        return _NARROW[s.value](x)
+        first, *others = [value(x, t, s.lanes) for x, t in zip(a, types, strict=True)]
+        if s.op == "muladd" and self.relaxed and s.lanes > 1:
+            return first.op("relaxed_madd", *others).code
+        return _FORMS[s.op](s, constants, first, *others).code
 
     # vectors
 
@@ -435,9 +384,7 @@ class Selector:
         sign = "u" if from_[0] == "u" else "s"
         if from_ == "f32":
             if to == "f64":
-                high = [p + p + _HIGH_TO_LOW for p in x]
-                both = chain.from_iterable(zip(x, high, strict=True))
-                return [p + OP["f64x2.promote_low_f32x4"] for p in both]
+                return _spread(x, "f64x2.promote_low_f32x4")
             return None if to in _LONG else [self._modulo(p) for p in x]
         if from_ == "f64":
             if to != "f32":
@@ -450,9 +397,7 @@ class Selector:
         if to == "f32":
             return [p + OP[f"f32x4.convert_i32x4_{sign}"] for p in x]
         if to == "f64":
-            high = [p + p + _HIGH_TO_LOW for p in x]
-            both = chain.from_iterable(zip(x, high, strict=True))
-            return [p + OP[f"f64x2.convert_low_i32x4_{sign}"] for p in both]
+            return _spread(x, f"f64x2.convert_low_i32x4_{sign}")
         if to in _LONG:
             return _doubled(x, f"i64x2.extend_low_i32x4_{sign}", f"i64x2.extend_high_i32x4_{sign}")
         return x
@@ -472,12 +417,48 @@ def _halved_floats(x: Pieces) -> Pieces:
     return [a + low + b + low + both for a, b in zip(x[::2], x[1::2], strict=True)]
 
 
+# --- what is no instruction, of the operation, the numbers that operands are known to be, and these
+
+
+def _least(s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue) -> WasmValue:
+    first, second = (a, b) if s.op == "min" else (b, a)
+    return a.where(first.op("lt_u" if s.type[0] in "ub" else "lt", second), b)
+
+
+def _division(s: LaneOp, constants: Sequence[Any], a: WasmValue, b: WasmValue) -> WasmValue:
+    signed = s.type[0] != "u"
+    name = s.op if signed else s.op + "_u"
+    if constants[1] not in (None, 0, -1):
+        return a.op(name, b)
+    least = -(1 << (63 if a.type == I64 else 31)) if signed else None
+    return primitives.division(name, a, b, functools.partial(as_value, type=a.type), least)
+
+
+def _cast(s: LaneOp, constants: Sequence[Any], x: WasmValue) -> WasmValue:
+    from_, to = x.type, scalar_type(s.type)
+    if s.type == "bool":
+        return x.differs(0)
+    sign = "u" if s.from_[0] in "ub" else "s"
+    if s.from_ in _FLOATS:
+        if s.type in _FLOATS:
+            return x.cast(to)
+        # what no i64 holds is its least number
+        inside = x.where(x.op("abs") < 2.0**63, -(2.0**63))
+        return inside.to(f"i64.trunc_sat_{from_}_s").cast(to)
+    if s.type in _FLOATS:
+        return x.to(f"{to}.convert_{from_}_{sign}")
+    return x.to(f"i64.extend_i32_{sign}") if (from_, to) == (I32, I64) else x.cast(to)
+
+
 _FORMS: dict[str, Callable[..., WasmValue]] = {
-    "not": Selector._not, "neg": Selector._neg, "abs": Selector._abs, "min": Selector._least,
-    "max": Selector._least, "select": Selector._select, "div": Selector._division,
-    "rem": Selector._division,
-    "cast": Selector._cast, "bitcast": Selector._bitcast, "narrow": Selector._narrow,
-    "muladd": Selector._muladd,
+    "not": lambda s, _, x: x.op("eqz") if s.type == "bool" else x.op("xor", -1),
+    "neg": lambda s, _, x: as_value(0, x.type) - x,
+    "abs": lambda s, _, x: (as_value(0, x.type) - x).where(x < 0, x),
+    "min": _least, "max": _least, "div": _division, "rem": _division, "cast": _cast,
+    "select": lambda s, _, c, a, b: a.where(c, b),
+    "bitcast": lambda s, _, x: x.bits(scalar_type(s.type)),
+    "narrow": lambda s, _, x: _NARROW[s.value](x),
+    "muladd": lambda s, _, a, b, c: a * b + c,
 }  # fmt: skip
 _VECTOR_FORMS: dict[tuple[str, str], Callable[..., Pieces | None]] = {
     ("shl", ""): Selector._shifts, ("shr", ""): Selector._shifts, ("select", ""): Selector._selects,

@@ -57,15 +57,10 @@ def matmul(
 def _vector(vector: Addr, matrix: Addr, x: np.ndarray) -> LibraryCall | None:
     """A row that lies in line times a matrix x, if rows of this or columns do."""
     (k, n), (row, column) = x.shape[-2:], x.strides[-2:]
-    if n >= 4 and column == 4:
-        return LibraryCall(
-            (KernelInvocation("times_columns", (Addr(2), vector, matrix, row, n, k)),)
-        )
-    if n >= 4 and row == 4:
-        return LibraryCall(
-            (KernelInvocation("times_rows", (Addr(2), vector, matrix, column, n, k)),)
-        )
-    return None
+    if n < 4 or 4 not in (row, column):
+        return None
+    name, step = ("times_columns", row) if column == 4 else ("times_rows", column)
+    return LibraryCall((KernelInvocation(name, (Addr(2), vector, matrix, step, n, k)),))
 
 
 def _offsets(x: np.ndarray) -> np.ndarray:

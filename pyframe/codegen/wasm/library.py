@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from pyframe.codegen.cpu.library import BODIES, planner
-from pyframe.codegen.cpu.routines import LibraryCall, names_of
+from pyframe.codegen.cpu.routines import Arrays, LibraryCall, names_of
 from pyframe.codegen.wasm import conv, gemm
 from pyframe.codegen.wasm.assembler import I32, WasmAssembler, as_value
 from pyframe.codegen.wasm.encoder import WasmModule
@@ -57,9 +57,7 @@ def add_routines(module: WasmModule, relaxed: bool, names: Set[str] | None = Non
             body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
 
 
-def routine(
-    op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def routine(op: Op, inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """How WebAssembly computes `op`. Of the arrays shapes, strides and dtypes count, addresses
     don't; the result is C-contiguous. None: it has no routine for these, and NumPy runs it."""
     if op.routine is None:

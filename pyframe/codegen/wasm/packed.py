@@ -3,21 +3,19 @@ their own that is made when the first one is met."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
 
 from pyframe.codegen.cpu import packed as shared
-from pyframe.codegen.cpu.routines import SCRATCH, Addr, KernelInvocation, LibraryCall
+from pyframe.codegen.cpu.routines import SCRATCH, Addr, Arrays, KernelInvocation, LibraryCall
 from pyframe.codegen.wasm.assembler import WasmAssembler
 from pyframe.codegen.wasm.encoder import WasmModule
 from pyframe.codegen.wasm.gemm import TILE, write_tile
 
 
-def product(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> LibraryCall | None:
+def product(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> LibraryCall | None:
     """The routine of `packed_linear`, of float32 and of ints."""
     x, *weight = inputs
     ints, (_, m, k), (n, groups, _) = x.dtype == np.int8, x.shape, weight[0].shape

@@ -168,26 +168,21 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     if repeats or any(op.overlaps for op, _ in chain):
         return _put_by_indices(base, value, chain)
     inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
-    if op is mv.slice_op:
-        starts, sizes, strides = attrs
-        if 0 in sizes:
-            return base
-        shape = base.shape
-        inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
-        written = mv.unslice(inside, shape, starts, strides)
-        return where(written, mv.unslice(inner, shape, starts, strides), base)
-    if op is mv.reshape_op:
-        return mv.reshape(inner, base.shape)
     if op is mv.permute_op:
         return mv.permute(inner, mv.inverse_order(attrs[0]))
-    if op is mv.expand_op:
+    if op in (mv.reshape_op, mv.expand_op):
         return mv.reshape(inner, base.shape)
-    if op is mv.diagonal_op:
-        shape = base.shape
-        size = views.diagonal_shape(shape, *attrs)
-        hot = base.new_ones(size, dtype=dt.bool_)
-        return where(mv.undiagonal(hot, shape, *attrs), mv.undiagonal(inner, shape, *attrs), base)
-    raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
+    spread: Callable[..., Tensor]
+    if op is mv.slice_op:
+        spread, size, at = mv.unslice, attrs[1], attrs[::2]
+    elif op is mv.diagonal_op:
+        spread, size, at = mv.undiagonal, views.diagonal_shape(base.shape, *attrs), attrs
+    else:
+        raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
+    if 0 in size:
+        return base
+    written = spread(base.new_ones((), dtype=dt.bool_).expand(size), base.shape, *at)
+    return where(written, spread(inner, base.shape, *at), base)
 
 
 def _put_by_indices(base: Tensor, value: Tensor, chain: Any) -> Tensor:

@@ -481,22 +481,23 @@ random_bits_op = _index_op(
 )  # fmt: skip
 uniform_from_bits = op(
     "uniform_from_bits", "bits", lambda b: (b >> 8).astype(np.float32) * np.float32(2**-24),
-    lambda bits: s.cast(bits >> 8, "f32") * 2.0**-24,
+    lambda bits: s.cast(bits >> 8, "f32") * 2.0**-24, infer=lambda x: (x.shape, dt.float32),
 )  # fmt: skip
-uniform_from_bits.infer = lambda x: (x.shape, dt.float32)
-normal_from_bits = op("normal_from_bits", "bits", mathfn.normal_from_bits, f.normal)
-normal_from_bits.infer = lambda x: (x.shape, dt.float32)
+normal_from_bits = op(
+    "normal_from_bits", "bits", mathfn.normal_from_bits, f.normal,
+    infer=lambda x: (x.shape, dt.float32),
+)  # fmt: skip
 # bfloat16 as it lies in 16 bits of memory, for what computes with 32 of them
 bfloat16_from_bits = op(
     "bfloat16_from_bits", "bits", lambda b: dt.from_storage(b, dt.bfloat16),
     lambda bits: s.bitcast(s.cast(bits, "u32") << 16, "f32"),
+    infer=lambda x: (x.shape, dt.bfloat16),
 )  # fmt: skip
-bfloat16_from_bits.infer = lambda x: (x.shape, dt.bfloat16)
 bits_from_bfloat16 = op(
     "bits_from_bfloat16", "x", lambda x: dt.to_storage(x, dt.bfloat16),
     lambda x, out: s.cast((s.bitcast(x, "u32") >> 16) | (s.cast(f.isnan(x), "u32") << 6), out),
+    infer=lambda x: (x.shape, dt.uint16),
 )  # fmt: skip
-bits_from_bfloat16.infer = lambda x: (x.shape, dt.uint16)
 
 
 def iota(shape: tuple[int, ...], device: Any) -> Tensor:

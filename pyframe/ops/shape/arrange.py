@@ -315,19 +315,15 @@ def _counts(repeats: Tensor, output_size: int | None) -> np.ndarray:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dims, those that fall off the end coming in at the start."""
     by = mv.as_ints("roll", (shifts,))
-    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
-        if len(by) != 1:
-            raise RuntimeError(
-                f"shifts and dimensions must align. shifts: {len(by)}, dims:0"
-                if by else "`shifts` required"
-            )  # fmt: skip
-        return reshape(roll(mv.ravel(input), by[0], 0), input.shape)
-    at = mv.as_ints("roll", (dims,))
-    if len(at) != len(by):
+    whole = dims is None or (isinstance(dims, (list, tuple)) and not dims)
+    at = () if whole else mv.as_ints("roll", (dims,))
+    if len(by) != (1 if whole else len(at)):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(at)}"
             if by else "`shifts` required"
         )  # fmt: skip
+    if whole:
+        return reshape(roll(mv.ravel(input), by[0], 0), input.shape)
     out = input
     for shift, dim in zip(by, at, strict=True):
         if not input.ndim:
