@@ -162,7 +162,7 @@ def test_equal_scores_and_scores_of_any_scale(device: str, sk: Any) -> None:
     assert math.isnan(M.AUROC()(pf.ones(3), pf.ones(3)).item())  # there is no "no"
 
 
-@pytest.mark.parametrize("limit", ["MANY", "WORK"])
+@pytest.mark.parametrize("limit", ["MANY_SAMPLES", "WORK"])
 def test_large_batches_are_counted_otherwise(
     gpu: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
