@@ -1,4 +1,4 @@
-"""The reference interpreter: runs a scheduled kernel, or a Scalar, with NumPy, slow and obvious."""
+"""Runs a scheduled kernel, or a Scalar, with NumPy: the slow, obvious reading of what it means."""
 
 from __future__ import annotations
 

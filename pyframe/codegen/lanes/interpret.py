@@ -1,4 +1,4 @@
-"""The reference interpreter of lane programs, in NumPy: slow and obvious.
+"""Runs a lane program with NumPy: the slow, obvious reading of what it means.
 
 Each value is an array of as many elements as it has lanes, in the NumPy type of its register.
 """
