@@ -210,7 +210,7 @@ class BackwardTask:
         self.starts, self.useful, self.slots = starts, useful, slots
         self._reached: set[int] | None = None
         self.grad: Any = None  # that of the step at hand, where hooks have its saved tensors
-        # called at its end, each with its list
+        # Called with these at its end
         self.after: dict[Callable[[list[Any]], None], list[Any]] = {}
 
     def __enter__(self) -> BackwardTask:

@@ -91,7 +91,7 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], dynamic: bool | None = None) -> None:
         self.fn = fn
-        # the latest used last
+        # The latest used last
         self.replays: OrderedDict[CallSignature, list[Replay]] = OrderedDict()
         self.eager = ""  # why it always runs eagerly
         self.why = ""  # the latest capture was made

@@ -82,7 +82,7 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
-        # all pairs of elements would be too little
+        # All pairs of elements would be too little
         if 2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS:
             return slow(a, b, *attrs)
         shape, dtype = op.infer(a, b, *attrs)  # type: ignore[misc]

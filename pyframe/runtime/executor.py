@@ -55,7 +55,7 @@ class _Cached(NamedTuple):
     outputs: list[int]
     sizes: list[int]  # bytes of the buffers that a run makes
     scratch: list[PooledBuffer]  # of the temporaries
-    used: list[list[Any]]  # output handles of the last runs, which are used again in turn
+    used: list[list[Any]]  # handles that the last runs wrote to, the latest last
     numbers: tuple[Any, ...] = ()  # the sizes that kernels read
     grids: tuple[int, ...] = ()
 

@@ -38,7 +38,7 @@ from pyframe.graph.program import Kernel, Program, index_map_of, with_index_maps
 
 MAX_ARGUMENT_TABLES = 16  # layouts: more of them are decided too finely to be kept
 
-# the base of an argument; slot k is SLOTS + k
+# what a word is an address in; the slots follow
 NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
 
 
