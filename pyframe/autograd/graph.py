@@ -210,9 +210,8 @@ class BackwardTask:
         self.starts, self.useful, self.slots = starts, useful, slots
         self._reached: set[int] | None = None
         self.grad: Any = None  # that of the step at hand, where hooks have its saved tensors
-        self.after: dict[
-            Callable[[list[Any]], None], list[Any]
-        ] = {}  # called with these at its end
+        # Called with these at its end
+        self.after: dict[Callable[[list[Any]], None], list[Any]] = {}
 
     def __enter__(self) -> BackwardTask:
         running = self._running.__dict__.setdefault("walks", [])

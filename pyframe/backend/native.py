@@ -231,9 +231,8 @@ class _NativeProgram:
     def __init__(self, code: ProgramCode, kernels: list[Any], params: Any) -> None:
         self.kernels = kernels
         self.dispatches: list[_Dispatch] = []
-        self.users: list[list[int]] = [
-            [] for _ in range(code.n_slots)
-        ]  # dispatches that use a slot
+        # Dispatches that use a slot
+        self.users: list[list[int]] = [[] for _ in range(code.n_slots)]
         for numbers in dispatches(code.steps):
             for slot in set(numbers[7:]):
                 self.users[slot].append(len(self.dispatches))

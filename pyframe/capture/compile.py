@@ -94,9 +94,8 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], dynamic: bool | None = None) -> None:
         self.fn = fn
-        self.replays: OrderedDict[CallSignature, list[Replay]] = (
-            OrderedDict()
-        )  # the latest used last
+        # The latest used last
+        self.replays: OrderedDict[CallSignature, list[Replay]] = OrderedDict()
         self.eager = ""  # why it always runs eagerly
         self.why = ""  # the latest capture was made
         self.captured = self.replayed = 0  # calls

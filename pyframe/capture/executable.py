@@ -522,9 +522,8 @@ class DeviceExecutable(Executable):
         ]
 
     def __del__(self) -> None:
-        if (
-            "loaded" in self.__dict__ and self.first is None
-        ):  # it is unloaded when no other work is under way
+        # It is unloaded when no other work is under way
+        if "loaded" in self.__dict__ and self.first is None:
             self.program.loaded.pop(self.backend.name, None)
             self.executor.dead.append(self.loaded)
 

@@ -57,9 +57,8 @@ class SymbolicScalar:
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
-        args = tuple(
-            [int(a) if is_symbolic_size(a) else a for a in args]
-        )  # the capture is for this size
+        # The capture is for this size
+        args = tuple([int(a) if is_symbolic_size(a) else a for a in args])
         answer = fn(self._hint, *map(hint, args))
         recorder = mode.capture or mode.subgraph_recorder
         if recorder is None:

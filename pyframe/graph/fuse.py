@@ -708,9 +708,8 @@ class FusionPlanner:
         self.replacing = set(replacing)
         self.groups: list[KernelGroup | None] = []
         self.home: dict[int, KernelGroup] = {}  # of each stored node
-        self.readers: dict[
-            int, dict[int, KernelGroup]
-        ] = {}  # of each buffer, by number, latest last
+        # Of each buffer, by number, latest last
+        self.readers: dict[int, dict[int, KernelGroup]] = {}
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         self.waited = 0  # bits of the groups that others wait for
         # of each sum of columns: what makes it
@@ -783,9 +782,8 @@ class FusionPlanner:
         """Whether computing node `k` in a kernel too is worth it; `made_here`: it computes some of
         what `k` reads."""
         kind = self.order.kinds[k]
-        if (
-            not is_symbolic_size(fusion.form.size) and not fusion.form.size
-        ):  # an empty space, over which nothing may be computed
+        # An empty space, over which nothing may be computed
+        if not is_symbolic_size(fusion.form.size) and not fusion.form.size:
             return False
         if kind == EXTERN:  # begins a kernel
             return False

@@ -245,9 +245,8 @@ def _inside(v: View, at: Sequence[Scalar | None]) -> list[Scalar]:
     """That the indices lie within the mask of a view."""
     out = []
     for (lo, hi), n, i in zip(v.mask or (), v.shape, at, strict=False):
-        if (
-            not is_symbolic_size(hi - lo) and lo >= hi
-        ):  # nowhere; an axis of one element has no index here
+        # Nowhere; an axis of one element has no index here
+        if not is_symbolic_size(hi - lo) and lo >= hi:
             return [s.const(False, "bool")]
         if (i is not None and is_symbolic_size(lo)) or lo > 0:
             out.append(s.const(False, "bool") if i is None else i >= lo)

@@ -500,9 +500,8 @@ ERF_BELOW = (1.0, 0.500160018, 0.113263712, 0.0148100272, 0.00114777983, 3.86376
 def erfc(x: Scalar) -> Scalar:
     """1 - erf(x), in all its digits where it is small. Error 5.4."""
     size = _at_most(s.abs(x), 10.2)
-    high = _high(
-        size
-    )  # e^(-x^2) of x^2 in two parts: rounded at once it would cost half the digits
+    # e^(-x^2) of x^2 in two parts: rounded at once it would cost half the digits
+    high = _high(size)
     r, scale = _exp_rest(-high * high)
     r = muladd(high - size, high + size, r)
     power = (_exp_series(r) + 1.0) * scale * scale

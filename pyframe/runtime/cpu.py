@@ -82,9 +82,8 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
-        if (
-            2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS
-        ):  # all pairs of elements would be too little
+        # All pairs of elements would be too little
+        if 2 * a.size * b.size < EAGER_KERNEL_MIN_FLOPS:
             return slow(a, b, *attrs)
         shape, dtype = op.infer(a, b, *attrs)  # type: ignore[misc]
         work = op.flops((a.shape, b.shape), shape)  # type: ignore[misc]

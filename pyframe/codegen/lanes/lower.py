@@ -73,9 +73,8 @@ class LaneLowering(SsaBuilder):
         self.opened: dict[int, int] = {}  # the scope in which an axis is walked
         self.unrolled = 1  # up to so many rounds of the loops at hand
         self.walked = _walks(nested.body)
-        self.order = [
-            sorted(axes, key=lambda d: (d == self.axis, d)) for axes in nested.levels
-        ]  # the lane axis is the innermost of its level
+        # The lane axis is the innermost of its level
+        self.order = [sorted(axes, key=lambda d: (d == self.axis, d)) for axes in nested.levels]
         weight = len(self.code) + len(kernel.stores)
         self.work = weight * math.prod(self.space)
 

@@ -488,9 +488,8 @@ def _columns(t: Tile, turned: bool) -> LlvmAssembler:
                 at.add(row)
 
         piece.each(step, image, taps, sources, write)
-    if (
-        not turned
-    ):  # zeros after the last: what lay there may be slow to multiply, as subnormals are
+    # Zeros after the last: what lay there may be slow to multiply, as subnormals are
+    if not turned:
         piece = _Piece(f, t, pieces + (n - 1) * (8 * PIECE))
         begin = piece.to - piece.to % panel
         with f.count(piece.to % panel + piece.count * t.size, row, t.bytes) as at:

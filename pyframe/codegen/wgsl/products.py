@@ -270,9 +270,8 @@ class _Product:
         self.v, self.m, self.n, self.k, self.a, self.b = v, m, n, k, a, b
         self.half = half and v.form == "tiles"  # float16 in workgroup memory
         step = {"tiles": v.bk, "vectors": 4, "registers": 1}[v.form]
-        self.tail = not statically_divides(
-            step, k
-        )  # whether loads may pass the end of the shared dim
+        # Whether loads may pass the end of the shared dim
+        self.tail = not statically_divides(step, k)
         few = tuning_hint(m, ASSUMED_SIZE) <= tuning_hint(n, ASSUMED_SIZE)
         self.few, self.long, self.count = (a, b, m) if few else (b, a, n)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change

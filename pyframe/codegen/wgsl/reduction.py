@@ -42,10 +42,8 @@ COLUMNS = 16  # neighbouring results that a workgroup reduces together, where th
 ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
 LOADS_IN_FLIGHT = 4  # elements of a short row that a thread has: so many loads are under way
 LEAST_WIDTH = 32  # threads that share a short row
-MAX_REGISTER_ELEMENTS, WORK = (
-    16,
-    256,
-)  # elements that a thread holds at once, and instructions for them
+# Elements that a thread holds at once, and instructions for them
+MAX_REGISTER_ELEMENTS, WORK = 16, 256
 NEIGHBOUR_INSTRUCTIONS = 32  # instructions that a text may grow by so that threads have neighbours
 GROUP = "i32(group.x + group.y * groups.x)"
 COMPENSATION_INTERVAL = 32  # numbers that one thread adds one after the other

@@ -170,10 +170,8 @@ def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
     )  # fmt: skip
 
 
-LONG_SCAN, INDICES = (
-    1 << 17,
-    64,
-)  # elements of which few indices are asked for, and how many are few
+# Elements of which few indices are asked for, and how many are few
+LONG_SCAN, INDICES = 1 << 17, 64
 SCAN_PARTS = 256  # that are looked through side by side then
 
 argmax_op = _arg_op("argmax", np.argmax, f.lowest, lambda a, x: f.wins(x, a))
