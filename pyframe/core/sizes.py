@@ -144,9 +144,8 @@ class ShapeGuards:
         self.serial = next(_count)
         self.bounds: dict[int, Bounds] = {} if above is None else above.bounds.copy()
         self.answers: dict[Any, bool] = {} if above is None else above.answers.copy()
-        self.asked: dict[str, str] = (
-            {} if above is None else above.asked.copy()
-        )  # what has to hold, as a text, and the line that asks
+        # What has to hold, as a text, and the line that asks
+        self.asked: dict[str, str] = {} if above is None else above.asked.copy()
         self.pinned: list[tuple[str, str]] = []  # expressions whose number was asked for, lines
         if above is None:
             self.bounds.update((i, (MIN_SYMBOLIC_SIZE, None)) for i in range(len(sizes.now)))
