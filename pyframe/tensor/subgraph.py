@@ -13,12 +13,12 @@ import functools
 import itertools
 import math
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import cpu
+from pyframe.core.lru import LruCache
 from pyframe.core.modes import mode
 from pyframe.core.node import (
     NO_VERSION,
@@ -103,8 +103,10 @@ class SubgraphCache:
 
     def __init__(self) -> None:
         # by hash, which takes a while of a long key: (key, what it is of, or None)
-        self._found: OrderedDict[int, tuple[tuple[Any, ...], Subgraph | None]] = OrderedDict()
-        self._once: OrderedDict[int, None] = OrderedDict()  # hashes of what came once
+        self._found: LruCache[int, tuple[tuple[Any, ...], Subgraph | None]] = LruCache(
+            MAX_SUBGRAPHS, evicted=lambda entry: self._once.pop(hash(entry[0]), None)
+        )
+        self._once: LruCache[int, None] = LruCache(16 * MAX_SUBGRAPHS)  # hashes of what came once
 
     def get(self, given: SubgraphInputs) -> tuple[Subgraph | None, bool]:
         """The subgraph for what is given, or whether one is to be noted: of what comes for the
@@ -120,18 +122,13 @@ class SubgraphCache:
             return found[1], False
         if number in self._once:
             return None, True
-        self._once[number] = None
-        if len(self._once) > 16 * MAX_SUBGRAPHS:
-            self._once.popitem(last=False)
+        self._once.put(number, None)
         return None, False
 
     def put(self, given: SubgraphInputs, graph: Subgraph | None) -> None:
-        """Keep what was noted, in the place of the least used if there are too many."""
+        """Keep what was noted."""
         key = tuple(given.kinds)
-        self._found[hash(key)] = key, graph
-        if len(self._found) > MAX_SUBGRAPHS:
-            number, _ = self._found.popitem(last=False)
-            self._once.pop(number, None)
+        self._found.put(hash(key), (key, graph))
 
 
 class Subgraph:

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
@@ -71,7 +71,8 @@ class SymbolicPlans:
     they were compiled to, and memory, as one of them runs at a time."""
 
     def __init__(self, program: Program, sizes: ShapeEnv) -> None:
-        self.kernels, self.sizes = program.kernels, sizes
+        self.general, self.kernels, self.sizes = program, program.kernels, sizes
+        self.memory = ShapeTemplate(sizes, (program.slots, program.regions))
         self.compiled: dict[Any, list[SymbolicKernel]] = {}
         self.routines: dict[Any, list[SizedRoutine]] = {}
         self.templates: dict[int, ShapeTemplate] = {}
@@ -85,6 +86,12 @@ class SymbolicPlans:
         self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in self.kernels]
         self.asked: dict[str, None] = {}  # what was relied on since somebody cleared it
         self.layouts: list[ArgumentTable] = []  # the latest one first
+
+    def at_present(self) -> Program:
+        """The Program with numbers for the sizes of the call at hand."""
+        slots, regions = self.memory(self.sizes.now)
+        kernels = SpecializedKernels(self)
+        return replace(self.general, slots=slots, regions=regions, kernels=kernels)
 
     def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
         """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
