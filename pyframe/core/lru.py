@@ -31,7 +31,7 @@ class LruCache(OrderedDict[K, V]):
 
     def shrink(self, most: int) -> None:
         """Let go of the least recently used, until there are so few and the budget holds."""
-        while len(self) > most or (len(self) > 1 and self.total() > self.budget):
+        while len(self) > most or (self.cost and len(self) > 1 and self.total() > self.budget):
             self.evicted(self.popitem(last=False)[1])
 
     def total(self) -> float:

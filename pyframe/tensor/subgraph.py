@@ -102,11 +102,8 @@ class SubgraphCache:
     """Subgraphs by what they are of."""
 
     def __init__(self) -> None:
-        # by hash, which takes a while of a long key: (key, what it is of, or None)
-        self._found: LruCache[int, tuple[tuple[Any, ...], Subgraph | None]] = LruCache(
-            MAX_SUBGRAPHS, evicted=lambda entry: self._once.pop(hash(entry[0]), None)
-        )
-        self._once: LruCache[int, None] = LruCache(16 * MAX_SUBGRAPHS)  # hashes of what came once
+        # by hash, as a long key takes a while: (key, its subgraph or None), or () of what came once
+        self._known = LruCache[int, tuple[Any, ...]](16 * MAX_SUBGRAPHS, MAX_SUBGRAPHS, bool)
 
     def get(self, given: SubgraphInputs) -> tuple[Subgraph | None, bool]:
         """The subgraph for what is given, or whether one is to be noted: of what comes for the
@@ -116,19 +113,19 @@ class SubgraphCache:
             number = hash(key)
         except TypeError:  # of an attribute that has none
             return None, False
-        found = self._found.get(number)
-        if found is not None and found[0] == key:
-            self._found.move_to_end(number)
-            return found[1], False
-        if number in self._once:
+        found = self._known.get(number)
+        if found is None:
+            self._known.put(number, ())
+            return None, False
+        if not found or found[0] != key:
             return None, True
-        self._once.put(number, None)
-        return None, False
+        self._known.move_to_end(number)
+        return found[1], False
 
     def put(self, given: SubgraphInputs, graph: Subgraph | None) -> None:
         """Keep what was noted."""
         key = tuple(given.kinds)
-        self._found.put(hash(key), (key, graph))
+        self._known.put(hash(key), (key, graph))
 
 
 class Subgraph:
