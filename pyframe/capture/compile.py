@@ -50,6 +50,7 @@ from pyframe.capture.replay import (
 )
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
+from pyframe.core.lru import LruCache
 from pyframe.core.modes import mode
 from pyframe.core.packages import WRAPPERS
 from pyframe.core.sizes import DynamicShapeError, size_hints
@@ -101,7 +102,8 @@ class CompiledFunction(Generic[P, R]):
         self.dynamic = DynamicInputs(self._forget)
         self.proven = False  # whether a replay could follow some capture
         self.varies = dynamic  # whether sizes may be symbols: None from the third capture on
-        self.families: dict[CallSignature, ShapeFamily] = {}  # calls that differ in sizes alone
+        # calls that differ in sizes alone
+        self.families: LruCache[CallSignature, ShapeFamily] = LruCache(MAX_FAMILIES)
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
         self.on_device = False  # whether replays run on a GPU
         self.trusted: GuardSet | None = None  # held in the latest replay
@@ -281,9 +283,8 @@ class CompiledFunction(Generic[P, R]):
     def _family(self, key: CallSignature) -> ShapeFamily:
         """What is known of the calls that differ from one in sizes alone."""
         loose = _loose(key)
-        self.families[loose] = family = self.families.pop(loose, None) or ShapeFamily()
-        while len(self.families) > MAX_FAMILIES:
-            del self.families[next(iter(self.families))]
+        family = self.families.get(loose) or ShapeFamily()
+        self.families.put(loose, family)
         return family
 
     def _symbolic(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from operator import call
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +16,7 @@ from pyframe.core import host_memory, sizes
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint, leaves
-from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
+from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
 from pyframe.ops.api import deferred
 from pyframe.runtime import cpu, debug
@@ -158,7 +157,7 @@ class Executable:
         """The same for the sizes of the call at hand."""
         out = copy.copy(self)
         out.values, out.answers = list(map(_present, self.numbers)), []
-        out.program = self._at_present()
+        out.program = self.formulas.at_present()
         return out
 
     def _change_sizes(self, known: sizes.ShapeEnv | None) -> None:
@@ -172,16 +171,7 @@ class Executable:
         from pyframe.codegen.numpy.sized import SymbolicPlans  # which takes a while to import
 
         self.formulas = SymbolicPlans(self.general, known)
-        self.memory_of = sizes.ShapeTemplate(known, (self.general.slots, self.general.regions))
-        self.program = self._at_present()
-
-    def _at_present(self) -> Program:
-        """The Program with numbers for the sizes of its memory."""
-        from pyframe.codegen.numpy.sized import SpecializedKernels
-
-        slots, regions = self.memory_of(self.formulas.sizes.now)
-        kernels = SpecializedKernels(self.formulas)
-        return replace(self.general, slots=slots, regions=regions, kernels=kernels)
+        self.program = self.formulas.at_present()
 
     def changed(self) -> bool:
         """Ask for the scalars that live outside, such as learning rates; whether one is new. They

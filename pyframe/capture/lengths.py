@@ -120,7 +120,7 @@ class ShapeFamily:
                 f"{MIN_SYMBOLIC_SIZE} or more"
             )
             asked = p.sizes.guards.asked.items()
-            out += [f"  {p.sizes.words(text)} ({line})" for text, line in asked]
+            out += [f"  {p.sizes.words(text)} ({line})" for text, (_, line) in asked]
         return out
 
     def why_eager(self) -> str:

@@ -20,6 +20,7 @@ such an op.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
@@ -273,19 +274,15 @@ def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
     """`const`, kept for the next call: only for an op whose result never is its operand."""
     if not value or device.lazy:  # 0.0 and -0.0 are the same key
         return const(value, dtype, device)
-    key = (value, type(value), dtype, device)
-    node = _CONSTANTS.get(key)
-    if node is None:
-        node = const(value, dtype, device)
-        node.data = np.asarray(node.data)  # NumPy takes it faster than a scalar
-        node.data.setflags(write=False)
-        if len(_CONSTANTS) >= 1000:
-            _CONSTANTS.clear()
-        _CONSTANTS[key] = node
+    return _kept_const(value, dtype, device)
+
+
+@functools.lru_cache(1000, typed=True)
+def _kept_const(value: float, dtype: dt.dtype, device: Device) -> Node:
+    node = const(value, dtype, device)
+    node.data = np.asarray(node.data)  # NumPy takes it faster than a scalar
+    node.data.setflags(write=False)
     return node
-
-
-_CONSTANTS: dict[Any, Node] = {}
 
 
 # what core calls and a module above it declares, see `install_callbacks` of dispatch.py

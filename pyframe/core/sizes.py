@@ -144,8 +144,8 @@ class ShapeGuards:
         self.serial = next(_count)
         self.bounds: dict[int, Bounds] = {} if above is None else above.bounds.copy()
         self.answers: dict[Any, bool] = {} if above is None else above.answers.copy()
-        # What has to hold, as a text, and the line that asks
-        self.asked: dict[str, str] = {} if above is None else above.asked.copy()
+        # What has to hold, as a text: the same as data (see symbolic.py), and the line that asks
+        self.asked: dict[str, tuple[Any, str]] = {} if above is None else above.asked.copy()
         self.pinned: list[tuple[str, str]] = []  # expressions whose number was asked for, lines
         if above is None:
             self.bounds.update((i, (MIN_SYMBOLIC_SIZE, None)) for i in range(len(sizes.now)))
@@ -160,24 +160,28 @@ class ShapeGuards:
         if found is None:
             value = size_hint(x)
             found = self.answers[key] = value > 0 if kind == ">" else value == 0
-            self.note(f"{self.sizes.text(x)} {kind} 0", found)
+            fn = operator.gt if kind == ">" else operator.eq
+            self.note(found, f"{self.sizes.text(x)} {kind} 0", fn, x, 0)
             self._learn(kind, x, found)
         return found
 
     def ask_other(self, text: str, fn: Callable[..., Any], *args: Any) -> Any:
         """`fn(*args)`, a bool, of what are no ints."""
         found = bool(fn(*map(size_hint, args)))
-        self.note(f"({text.format(*[self.sizes.text(a) for a in args])})", found)
+        self.note(found, f"({text.format(*[self.sizes.text(a) for a in args])})", fn, *args)
         return found
 
-    def note(self, text: str, answer: bool) -> None:
-        self.asked.setdefault(text if answer else f"not {text}", _line())
+    def note(self, answer: bool, text: str, *question: Any) -> None:
+        """Rely on the answer to a question, which is a function and its arguments."""
+        if not answer:
+            text, question = f"not {text}", (operator.not_, question)
+        self.asked.setdefault(text, (question, _line()))
 
     def pin(self, x: SymbolicSize) -> Any:
         """The number itself."""
         value = size_hint(x)
         if type(value) is float:
-            self.note(f"{self.sizes.text(x)} == {value!r}", True)
+            self.note(True, f"{self.sizes.text(x)} == {value!r}", operator.eq, x, value)
         elif not self.ask("==", x - value):
             raise AssertionError("a size is not what it is")
         self.pinned.append((self.sizes.text(x), _line()))

@@ -11,13 +11,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pyframe.core.modes import mark_uncacheable, mode
-from pyframe.core.sizes import is_symbolic_size
+from pyframe.core.sizes import SymbolicSize, is_symbolic_size
 
 
 def is_number(x: Any) -> bool:
@@ -131,10 +131,27 @@ WORDS: dict[Any, str] = {
 }  # fmt: skip
 
 
-def formula(x: Any, name: Callable[[Any], str]) -> Any:
-    """A symbolic scalar as data: a number, the name that `name` gives to its source, or a list of a
-    word and its arguments. The `question` of a guarded comparison is written likewise. ValueError
-    where WORDS has no word for a function."""
+class NoWordError(ValueError):
+    """A function that no formula is made of."""
+
+    def __init__(self, fn: Any) -> None:
+        self.name = getattr(fn, "__name__", fn)
+        super().__init__(f"no words for {self.name!r} of a number that changes")
+
+
+def formula(x: Any, name: Callable[[Any], Any], words: Mapping[Any, str] = WORDS) -> Any:
+    """A number that changes as data: a number, the name that `name` gives to its source or to the
+    place of a size, or a tuple of a word and its operands. A question, which is a function and its
+    arguments, is written likewise. NoWordError where `words` has none for a function."""
+    if type(x) is SymbolicSize:
+        terms = []
+        for atoms, n in x.terms.items():
+            parts: list[Any] = [n] if n != 1 or not atoms else []
+            for k in atoms:
+                fn, args, _ = x.sizes.atoms[k]
+                parts.append(name(k) if fn is None else formula((fn, *args), name, words))
+            terms.append(functools.reduce(lambda a, b: ("*", a, b), parts))
+        return functools.reduce(lambda a, b: ("+", a, b), terms) if terms else 0
     if type(x) is tuple:
         fn, args = x[0], x[1:]
     elif type(x) is not SymbolicScalar:
@@ -143,9 +160,9 @@ def formula(x: Any, name: Callable[[Any], str]) -> Any:
         return name(x._source)
     else:
         fn, args = x._fn, x._args
-    if fn not in WORDS or not args:
-        raise ValueError(f"no words for {getattr(fn, '__name__', fn)!r} of a number that changes")
-    return [WORDS[fn], *[formula(a, name) for a in args]]
+    if fn not in words or not args:
+        raise NoWordError(fn)
+    return (words[fn], *[formula(a, name, words) for a in args])
 
 
 def _made(fn: Callable[..., Any], *args: Any) -> Any:

@@ -6,6 +6,7 @@ Nothing in it belongs to a language or a device; `pyframe.graph.interpret` says 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -188,6 +189,10 @@ class Kernel:
     def written(self) -> set[int]:
         """The bindings that it writes."""
         return {s.binding for s in self.stores}
+
+    def has_elements(self) -> bool:
+        """Whether there is something to compute."""
+        return math.prod(self.space) != 0 or any(math.prod(s.shape) for s in self.stores)
 
 
 class Slot(NamedTuple):

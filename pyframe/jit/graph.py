@@ -23,6 +23,7 @@ from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Size
 from pyframe.core.op import const
 from pyframe.core.sizes import SymbolicSize
+from pyframe.core.symbolic import NoWordError, formula
 from pyframe.jit.calls import HOOKS, GraphError, check_call, check_values, function, may_call
 from pyframe.tensor import Tensor
 from pyframe.tensor.memory_format import memory_format
@@ -116,22 +117,10 @@ def _text(formula: Any) -> str:
 
 def formula_of(x: Any, names: list[str]) -> Any:
     """A size of a capture as a formula of sizes with these names."""
-    if not isinstance(x, SymbolicSize) or type(x) is not SymbolicSize:
-        return x
-    total: Any = None
-    for atoms, n in x.terms.items():
-        parts: list[Any] = [n] if n != 1 or not atoms else []
-        for atom in atoms:
-            fn, args, _ = x.sizes.atoms[atom]
-            if fn is None:
-                parts.append(names[atom])
-            elif fn not in _WORD_OF:
-                raise GraphError(f"a size is calculated by {fn.__name__}, which has no word")
-            else:
-                parts.append((_WORD_OF[fn], *[formula_of(a, names) for a in args]))
-        product = functools.reduce(lambda a, b: ("*", a, b), parts)
-        total = product if total is None else ("+", total, product)
-    return 0 if total is None else total
+    try:
+        return formula(x, names.__getitem__, _WORD_OF)
+    except NoWordError as error:
+        raise GraphError(f"a size is calculated by {error.name}, which has no word") from None
 
 
 def dim_of(x: Any, names: list[str]) -> Any:

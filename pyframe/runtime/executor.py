@@ -7,8 +7,9 @@ import math
 import sys
 import threading
 import weakref
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from pyframe.backend.base import Backend, RefusedError
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import DeviceLostError, run_sync
 from pyframe.core.dtypes import from_storage, storage_dtype
+from pyframe.core.lru import LruCache
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, is_contiguous
@@ -34,7 +36,7 @@ from pyframe.runtime.code import (
     replaceable,
     sized,
 )
-from pyframe.runtime.kinds import GraphFamilies
+from pyframe.runtime.kinds import GraphFamilies, PlannedProgram
 from pyframe.runtime.slices import Slices
 
 if TYPE_CHECKING:
@@ -49,15 +51,12 @@ _ALONE = next(map(sys.getrefcount, [object()]))  # as `_free` counts it
 class _Cached(NamedTuple):
     """A Program kept for work that is recorded again, and where in it each slot's node stands."""
 
-    program: Program
-    inputs: list[int]  # positions in the recorded order
-    constants: list[Any]  # positions, or the constant Node itself
+    plan: PlannedProgram
     outputs: list[int]
     sizes: list[int]  # bytes of the buffers that a run makes
     scratch: list[PooledBuffer]  # of the temporaries
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
-    numbers: tuple[Any, ...] = ()  # the sizes that kernels read
-    grids: tuple[int, ...] = ()
+    kernels: int  # that go with it: those of a Program for many graphs are its family's
 
 
 class _Local(threading.local):
@@ -77,9 +76,10 @@ class Executor(BufferPool):
         super().__init__(backend)
         self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
         self._homes: dict[int, Node] = {}  # by id of a storage: the value that it had before
-        self._programs: OrderedDict[Any, _Cached] = OrderedDict()
-        self._kernels = 0  # of these
-        self._kinds = GraphFamilies()
+        self._programs: LruCache[Any, _Cached] = LruCache(
+            MAX_PROGRAMS, MAX_KERNELS, attrgetter("kernels"), self._unload_own
+        )
+        self._kinds = GraphFamilies(self.unload)
         self._slices = Slices()
         self._scratch: dict[int, list[PooledBuffer]] = {}
         self.local = _Local()
@@ -157,14 +157,14 @@ class Executor(BufferPool):
         if loaded is not None:
             self.backend.unload(loaded)
 
+    def _unload_own(self, cached: _Cached) -> None:
+        if not cached.plan.grids:  # else its family has it
+            self.unload(cached.plan.program)
+
     def forget_programs(self) -> None:
         """Unload what recorded work became; it is planned again where it is recorded again."""
-        while self._programs:
-            self.unload(self._programs.popitem()[1].program)
-        for program in self._kinds.programs():
-            self.unload(program)
-        self._kinds = GraphFamilies()
-        self._kernels = 0
+        self._programs.shrink(0)
+        self._kinds.known.shrink(0)
         self._scratch.clear()
 
     # --- recorded work
@@ -263,22 +263,14 @@ class Executor(BufferPool):
         in_place = _free(order, over)
         key = graph_key(order, roots), in_place
         cached = self._programs.get(key)
-        if cached is not None and cached.grids and not cached.program.loaded:
-            cached = None  # its kind was forgotten
+        if cached is not None and cached.plan.grids and not cached.plan.program.loaded:
+            cached = None  # its family was forgotten
         if cached is None:
-            cached = self._resized(order, roots) or self._plan(order, roots, in_place)
-            self._programs[key] = cached
-            self._kernels += 0 if cached.grids else len(cached.program.kernels)
-            while len(self._programs) > MAX_PROGRAMS or self._kernels > MAX_KERNELS:
-                if len(self._programs) == 1:
-                    break
-                oldest = self._programs.popitem(last=False)[1]
-                if not oldest.grids:  # else its kind has it
-                    self._kernels -= len(oldest.program.kernels)
-                    self.unload(oldest.program)
+            cached = self._plan(key[0], order, roots, in_place)
+            self._programs.put(key, cached)
         else:
             self._programs.move_to_end(key)
-        program, inputs, constants, outputs, sizes, scratch, used, numbers, grids = cached
+        (program, inputs, constants, numbers, grids), outputs, sizes, scratch, used, _ = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
         params = encode_params(program.params, [*values, *numbers], program.param_bytes)
         made = self.alloc_as_before(sizes, used)
@@ -290,41 +282,31 @@ class Executor(BufferPool):
             node.inputs = ()  # what it was computed from may go now
 
     def _plan(
-        self, order: list[Node], roots: list[Node], in_place: tuple[tuple[int, int], ...]
-    ) -> _Cached:
-        """Schedule a Program for graphs like this one; `in_place` are the positions of roots, and
-        of the inputs that each may be written over."""
-        over = {id(order[old]): order[new] for new, old in in_place}
-        limits = self.backend.limits
-        program, inputs, constants = schedule(order, roots, limits, over)
-        program, numbers, _ = self.fitted(program)
-        debug.graph(roots, limits)
-        at = {id(n): i for i, n in enumerate(order)}
-        return _Cached(
-            program,
-            [at[id(n)] for n in inputs],
-            [at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants],
-            [at[id(n)] for n in roots if n.data is None],
-            [s.nbytes for s in program.slots if s.kind == OUTPUT],
-            self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
-            [],
-            tuple(numbers),
-        )
-
-    def _resized(self, order: list[Node], roots: list[Node]) -> _Cached | None:
-        """A Program for many graphs that differ from this one in sizes, if there is one."""
-        if self.backend.language != "wgsl":
-            return None
-        found = self._kinds.planned(order, roots, self.fitted, self.unload, self.backend.limits)
+        self, graph: Any, order: list[Node], roots: list[Node],
+        in_place: tuple[tuple[int, int], ...],
+    ) -> _Cached:  # fmt: skip
+        """Find a Program for graphs like this one; `graph` is their `graph_key`, `in_place` are the
+        positions of roots, and of the inputs that each may be written over."""
+        limits, found = self.backend.limits, None
+        if self.backend.language == "wgsl":  # one for many that differ in sizes, if there is one
+            found = self._kinds.planned(graph, order, roots, self.fitted, limits)
         if found is None:
-            return None
-        program, inputs, constants, numbers, grids = found
+            over = {id(order[old]): order[new] for new, old in in_place}
+            program, inputs, constants = schedule(order, roots, limits, over)
+            program, numbers, _ = self.fitted(program)
+            debug.graph(roots, limits)
+            found = PlannedProgram.of(order, program, inputs, constants)
+            found = found._replace(numbers=tuple(numbers))
+        slots, general = found.program.slots, bool(found.grids)
+        temps = [s.nbytes for s in slots if s.kind == TEMP]
         at = {id(n): i for i, n in enumerate(order)}
-        outputs = [at[id(n)] for n in roots if n.data is None]
-        made = [s.nbytes for s in program.slots if s.kind == OUTPUT]
-        temps = [self.grown(s.nbytes) for s in program.slots if s.kind == TEMP]
         return _Cached(
-            program, inputs, constants, outputs, made, self.scratch(temps), [], numbers, grids
+            found,
+            [at[id(n)] for n in roots if n.data is None],
+            [s.nbytes for s in slots if s.kind == OUTPUT],
+            self.scratch([self.grown(n) for n in temps] if general else temps),
+            [],
+            0 if general else len(found.program.kernels),
         )
 
     @property

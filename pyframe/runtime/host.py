@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from pyframe.codegen.numpy.memory import address
 from pyframe.core import host_memory
 from pyframe.core.dispatch import eval_numpy
 from pyframe.core.limits import Limits
+from pyframe.core.lru import LruCache
 from pyframe.core.node import LazyNode, Node, set_trace, trace_of
 from pyframe.core.op import CONST, REGISTRY
 from pyframe.core.trace import LazyTrace, has_readable_strides, lazy_policy
@@ -60,8 +61,11 @@ class CpuExecutor(Executor):
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
         self.pending = lazy_policy.open  # type: ignore[assignment]  # whether there is anything
-        self._counts: OrderedDict[Any, int] = OrderedDict()  # how often a structure was seen
-        self._kept: OrderedDict[Any, _Compiled] = OrderedDict()
+        # how often a structure was seen
+        self._counts: LruCache[Any, int] = LruCache(MAX_COUNTED_STRUCTURES)
+        self._kept: LruCache[Any, _Compiled] = LruCache(
+            MAX_PROGRAMS, MAX_TEMP_BYTES, lambda c: c.nbytes
+        )
 
     def force(self, node: Node) -> None:
         """Give a recorded node its value; nothing for who is computing it."""
@@ -118,10 +122,8 @@ class CpuExecutor(Executor):
         key = tuple(graph.trace.key), roots, over
         found = self._kept.get(key)
         if found is None:
-            seen = self._counts[key] = self._counts.get(key, 0) + 1
-            self._counts.move_to_end(key)
-            if len(self._counts) > MAX_COUNTED_STRUCTURES:
-                self._counts.popitem(last=False)
+            seen = self._counts.get(key, 0) + 1
+            self._counts.put(key, seen)
             order = _needed(graph)
             if (
                 seen <= COMPILE_AFTER
@@ -129,12 +131,8 @@ class CpuExecutor(Executor):
             ):
                 _compute(graph, order)
                 return
-            found = self._kept[key] = _Compiled(graph, self.backend.limits)
-            while len(self._kept) > MAX_PROGRAMS or (
-                len(self._kept) > 1
-                and sum([c.nbytes for c in self._kept.values()]) > MAX_TEMP_BYTES
-            ):
-                self._kept.popitem(last=False)
+            found = _Compiled(graph, self.backend.limits)
+            self._kept.put(key, found)
         else:
             self._kept.move_to_end(key)
         found.run(graph)

@@ -9,21 +9,19 @@ guessed wrongly fits no other graph, and does no harm.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement, product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from pyframe.core.dtypes import bool_
 from pyframe.core.limits import Limits
+from pyframe.core.lru import LruCache
 from pyframe.core.node import Node, Size
 from pyframe.core.op import CONST
 from pyframe.core.sizes import (
     MIN_SYMBOLIC_SIZE,
     DynamicShapeError,
     ShapeEnv,
-    ShapeTemplate,
     SymbolicSize,
     use_shape_guards,
 )
@@ -48,8 +46,19 @@ class PlannedProgram(NamedTuple):
     program: Program
     inputs: list[int]  # positions in the recorded order
     constants: list[Any]  # positions, or the constant Node itself
-    numbers: tuple[Any, ...]  # the sizes that kernels read
-    grids: tuple[int, ...]  # the workgroups of the dispatches
+    numbers: tuple[Any, ...] = ()  # the sizes that kernels read
+    grids: tuple[int, ...] = ()  # the workgroups of the dispatches, where one is for many graphs
+
+    @classmethod
+    def of(
+        cls, order: Sequence[Node], program: Program, inputs: Sequence[Node],
+        constants: Sequence[Node],
+    ) -> PlannedProgram:  # fmt: skip
+        """What was scheduled for a graph in this order."""
+        at = {id(n): i for i, n in enumerate(order)}
+        own = [Node(CONST, (), c.attrs, (), c.dtype, c.device) for c in constants]
+        places = [at.get(id(c), n) for c, n in zip(constants, own, strict=True)]
+        return cls(program, [at[id(n)] for n in inputs], places)
 
 
 class _NoFormulaError(Exception):
@@ -59,8 +68,9 @@ class _NoFormulaError(Exception):
         self.column = column
 
 
-def split_ints(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[int]]:
-    """The kind of a graph, and its ints."""
+def split_ints(key: Any) -> tuple[Any, list[int]]:
+    """The kind of a graph, which is its `graph_key` without the ints of shapes and attributes; and
+    these ints."""
     found: list[int] = []
 
     def kind(x: Any) -> Any:
@@ -69,17 +79,11 @@ def split_ints(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[
             return int
         return (type(x), *map(kind, x)) if isinstance(x, tuple) else x
 
-    number = {id(n): i for i, n in enumerate(order)}
-    nodes: list[Any] = []
-    for n in order:
-        if n.op is CONST:
-            nodes.append((CONST, n.dtype, n.attrs if n.dtype is bool_ else ()))
-        elif n.data is not None:
-            nodes.append((kind(n.shape), n.dtype))
-        else:
-            links = [number[id(i)] for i in n.inputs]
-            nodes.append((n.op, kind(n.attrs), kind(n.shape), n.dtype, *links))
-    return (tuple(nodes), tuple(number[id(n)] for n in roots)), found
+    nodes, roots = key
+    kinds = [
+        (n[0], kind(n[1]), kind(n[2]), *n[3:]) if len(n) > 2 else (kind(n[0]), n[1]) for n in nodes
+    ]
+    return (tuple(kinds), roots), found
 
 
 class GeneralProgram:
@@ -113,13 +117,8 @@ class GeneralProgram:
         self.expected = self.sizes.function(self.formulas)
         self.holds = self.sizes.holds(self.sizes.guards.asked)
         self.numbers, self.grids = self.sizes.function(read), self.sizes.function(grids)
-        self.kernels = SymbolicPlans(self.general, self.sizes)
-        self.slots = ShapeTemplate(self.sizes, self.general.slots)
-        at = {id(n): i for i, n in enumerate(made.order)}
-        self.inputs = [at[id(n)] for n in inputs]
-        self.constants = [
-            at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants
-        ]
+        self.plans = SymbolicPlans(self.general, self.sizes)
+        self.plan = PlannedProgram.of(made.order, self.general, inputs, constants)
 
     def _look(self) -> None:
         if self.sizes.guards.wanted():
@@ -127,8 +126,6 @@ class GeneralProgram:
 
     def planned(self, numbers: list[int]) -> PlannedProgram | None:
         """The Program for a graph of the kind with these ints; None if it is not for such."""
-        from pyframe.codegen.numpy.sized import SpecializedKernels
-
         now = tuple([numbers[p] for p in self.places])
         try:
             if (
@@ -140,11 +137,8 @@ class GeneralProgram:
         except ArithmeticError:
             return None
         self.sizes.set(now)
-        program = replace(
-            self.general, slots=self.slots(now), kernels=SpecializedKernels(self.kernels)
-        )
-        read = self.numbers(*now)
-        return PlannedProgram(program, self.inputs, self.constants, read, self.grids(*now))
+        program, read, grids = self.plans.at_present(), self.numbers(*now), self.grids(*now)
+        return self.plan._replace(program=program, numbers=read, grids=grids)
 
 
 class _SymbolicGraph:
@@ -240,30 +234,26 @@ class _GraphFamily:
         self.seen: list[list[int]] = []  # the ints of the latest ones
         self.patterns: list[GeneralProgram] = []
         self.failures = 0
+        self.kernels = 0  # of the Programs for many
 
 
 class GraphFamilies:
     """The kinds of graphs that an executor has met."""
 
-    def __init__(self) -> None:
-        self.known: OrderedDict[Any, _GraphFamily] = OrderedDict()
-        self.kernels = 0  # of their patterns
-
-    def programs(self) -> list[Program]:
-        """The Programs for many graphs."""
-        return [p.general for kind in self.known.values() for p in kind.patterns]
+    def __init__(self, unload: Callable[[Program], None]) -> None:
+        self.known: LruCache[Any, _GraphFamily] = LruCache(
+            MAX_KINDS, MAX_KERNELS, attrgetter("kernels"),
+            lambda kind: [*map(unload, [p.general for p in kind.patterns])],
+        )  # fmt: skip
 
     def planned(
-        self, order: Sequence[Node], roots: Sequence[Node], fit: Any, unload: Any, limits: Limits
+        self, graph: Any, order: Sequence[Node], roots: Sequence[Node], fit: Any, limits: Limits
     ) -> PlannedProgram | None:
-        """A Program for a graph that is recorded for the first time, where one for many fits."""
-        key, numbers = split_ints(order, roots)
-        kind = self.known.setdefault(key, _GraphFamily())
-        self.known.move_to_end(key)
-        while len(self.known) > 1 and (len(self.known) > MAX_KINDS or self.kernels > MAX_KERNELS):
-            for p in self.known.popitem(last=False)[1].patterns:
-                self.kernels -= len(p.general.kernels)
-                unload(p.general)
+        """A Program for a graph that is recorded for the first time, where one for many fits.
+        `graph` is its `graph_key`."""
+        key, numbers = split_ints(graph)
+        kind = self.known.get(key) or _GraphFamily()
+        self.known.put(key, kind)
         for p in kind.patterns:
             found = p.planned(numbers)
             if found is not None:
@@ -283,5 +273,5 @@ class GraphFamilies:
             kind.failures += 1
             return None
         kind.patterns.append(made)
-        self.kernels += len(made.general.kernels)
+        kind.kernels += len(made.general.kernels)
         return made.planned(numbers)

@@ -13,12 +13,12 @@ import functools
 import itertools
 import math
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import cpu
+from pyframe.core.lru import LruCache
 from pyframe.core.modes import mode
 from pyframe.core.node import (
     NO_VERSION,
@@ -102,9 +102,8 @@ class SubgraphCache:
     """Subgraphs by what they are of."""
 
     def __init__(self) -> None:
-        # by hash, which takes a while of a long key: (key, what it is of, or None)
-        self._found: OrderedDict[int, tuple[tuple[Any, ...], Subgraph | None]] = OrderedDict()
-        self._once: OrderedDict[int, None] = OrderedDict()  # hashes of what came once
+        # by hash, as a long key takes a while: (key, its subgraph or None), or () of what came once
+        self._known = LruCache[int, tuple[Any, ...]](16 * MAX_SUBGRAPHS, MAX_SUBGRAPHS, bool)
 
     def get(self, given: SubgraphInputs) -> tuple[Subgraph | None, bool]:
         """The subgraph for what is given, or whether one is to be noted: of what comes for the
@@ -114,24 +113,19 @@ class SubgraphCache:
             number = hash(key)
         except TypeError:  # of an attribute that has none
             return None, False
-        found = self._found.get(number)
-        if found is not None and found[0] == key:
-            self._found.move_to_end(number)
-            return found[1], False
-        if number in self._once:
+        found = self._known.get(number)
+        if found is None:
+            self._known.put(number, ())
+            return None, False
+        if not found or found[0] != key:
             return None, True
-        self._once[number] = None
-        if len(self._once) > 16 * MAX_SUBGRAPHS:
-            self._once.popitem(last=False)
-        return None, False
+        self._known.move_to_end(number)
+        return found[1], False
 
     def put(self, given: SubgraphInputs, graph: Subgraph | None) -> None:
-        """Keep what was noted, in the place of the least used if there are too many."""
+        """Keep what was noted."""
         key = tuple(given.kinds)
-        self._found[hash(key)] = key, graph
-        if len(self._found) > MAX_SUBGRAPHS:
-            number, _ = self._found.popitem(last=False)
-            self._once.pop(number, None)
+        self._known.put(hash(key), (key, graph))
 
 
 class Subgraph:

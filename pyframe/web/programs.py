@@ -7,8 +7,8 @@ and the formulas of the scalars that change between runs.
 
 from __future__ import annotations
 
-import ast
 import math
+import operator
 import traceback
 import warnings
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
 from pyframe.core.packages import USER
 from pyframe.core.sizes import MIN_SYMBOLIC_SIZE, ShapeEnv, SymbolicSize, use_shape_guards
-from pyframe.core.symbolic import formula
+from pyframe.core.symbolic import WORDS, NoWordError, formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.random import draws as random
@@ -173,7 +173,7 @@ class Exporter:
     def formula(self, number: Any) -> Any:
         """A scalar as JSON data."""
         if type(number) is SymbolicSize:
-            return _of_python(number.sizes, number.sizes.text(number))
+            return _size_formula(number.sizes, number, number.sizes.text(number))
         try:
             return plain(formula(number, self._option))
         except (ValueError, TypeError, ReferenceError) as e:
@@ -299,7 +299,7 @@ class Exporter:
             entry["inputs"][i]["shape"][d] = f"#{k}"
         for about, x in zip(entry["outputs"], results, strict=True):
             about["shape"] = [self.formula(n) for n in made[id(x._storage)]]
-        asked = [_of_python(sizes, text) for text in sizes.guards.asked]
+        asked = [_size_formula(sizes, x, text) for text, (x, _) in sizes.guards.asked.items()]
         least: list[Any] = [[">=", f"#{k}", MIN_SYMBOLIC_SIZE] for k in range(len(sizes.now))]
         entry["sizes"] = {
             "holds": least + asked,
@@ -453,42 +453,20 @@ class Exporter:
         return {"features": ["shader-f16"] if f16 else [], "limits": limits}
 
 
-# What formulas of sizes are made of in Python, and the words for it
-_OPERATORS: dict[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
-    ast.Pow: "**", ast.USub: "neg", ast.Not: "not", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<",
-    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+# What formulas of sizes are made of beside those of scalars; web/player.js knows all of these
+_SIZE_WORDS = WORDS | {
+    operator.floordiv: "//", operator.mod: "%", operator.not_: "not", math.trunc: "trunc",
+    math.floor: "floor", math.ceil: "ceil",
 }  # fmt: skip
-_FUNCTIONS = {"max": "max", "abs": "abs", "int": "trunc", "floor": "floor", "ceil": "ceil"}
 
 
-def _of_python(sizes: ShapeEnv, text: str) -> Any:
-    """What Python's text says about sizes as JSON data: size k is "#k"."""
-
-    def said(x: Any) -> Any:
-        if isinstance(x, ast.Constant):
-            return plain(x.value)
-        if isinstance(x, ast.Name):
-            k = int(x.id[1:])
-            if k < len(sizes.now):
-                return f"#{k}"
-            _, args, form = sizes.atoms[k]
-            return _of_python(sizes, form.format(*[sizes.text(a) for a in args]))
-        if isinstance(x, ast.BinOp) and type(x.op) in _OPERATORS:
-            return [_OPERATORS[type(x.op)], said(x.left), said(x.right)]
-        if isinstance(x, ast.UnaryOp) and type(x.op) in _OPERATORS:
-            return [_OPERATORS[type(x.op)], said(x.operand)]
-        if isinstance(x, ast.Compare) and type(x.ops[0]) in _OPERATORS:
-            return [_OPERATORS[type(x.ops[0])], said(x.left), said(x.comparators[0])]
-        if isinstance(x, ast.Call):
-            name = getattr(x.func, "attr", getattr(x.func, "id", ""))
-            if name == "float":
-                return said(x.args[0])
-            if name in _FUNCTIONS:
-                return [_FUNCTIONS[name], *map(said, x.args)]
-        raise ExportError(f"a page can't calculate {sizes.words(text)}; export it for each size")
-
-    return said(ast.parse(text.strip(), mode="eval").body)
+def _size_formula(sizes: ShapeEnv, x: Any, text: str) -> Any:
+    """A size, or a question about sizes, as JSON data: size k is "#k"."""
+    try:
+        return plain(formula(x, "#{}".format, _SIZE_WORDS))
+    except NoWordError:
+        what = sizes.words(text)
+        raise ExportError(f"a page can't calculate {what}; export it for each size") from None
 
 
 def plain(value: Any) -> Any:

@@ -269,7 +269,6 @@ def test_a_kind_that_was_forgotten_is_planned_again(
     """Work that a Program for many sizes did is recorded again after that has gone."""
     executor = pf.device(gpu).executor
     executor.forget_programs()
-    module = importlib.import_module("pyframe.runtime.kinds")
 
     def total(n: int) -> float:
         return (pf.full((n,), 2.0, device=gpu).softmax(0) * n).sum().item()
@@ -277,7 +276,7 @@ def test_a_kind_that_was_forgotten_is_planned_again(
     for n in (2000, 3000, 4500, 6000):
         assert total(n) == pytest.approx(n)
     assert any(kind.patterns for kind in executor._kinds.known.values())
-    monkeypatch.setattr(module, "MAX_KINDS", 1)
+    monkeypatch.setattr(executor._kinds.known, "most", 1)
     assert (pf.ones(4, device=gpu) - 2).cos().tolist() == pytest.approx([math.cos(1)] * 4)
     assert not any(kind.patterns for kind in executor._kinds.known.values())
     assert total(6000) == pytest.approx(6000)
@@ -285,17 +284,18 @@ def test_a_kind_that_was_forgotten_is_planned_again(
 
 def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, executor = pf.device(gpu).backend, pf.device(gpu).executor
-    module = importlib.import_module("pyframe.runtime.executor")
-    monkeypatch.setattr(module, "MAX_KERNELS", 20)
+    for cache in (executor._programs, executor._kinds.known):
+        monkeypatch.setattr(cache, "budget", 20)
     executor.forget_programs()
     monkeypatch.setattr(backend, "_latest", deque(maxlen=5))
     for n in range(2, 14):  # three kernels each
         x = pf.ones(n, n + 1, device=gpu)
         (x.relu() @ x.t()).softmax(1).sum().item()
     gc.collect()
-    kept = sum(len(c.program.kernels) for c in executor._programs.values() if not c.grids)
-    assert kept == executor._kernels <= 20
-    assert executor._kinds.kernels <= 20
+    plans = [c.plan for c in executor._programs.values()]
+    kept = sum(len(p.program.kernels) for p in plans if not p.grids)
+    assert kept == executor._programs.total() <= 20
+    assert executor._kinds.known.total() <= 20
     pf.compile(lambda x: x.cos())(x)  # what is gone is unloaded with the next that is loaded
     before = len(backend._pipelines)
     replays = [pf.compile(lambda x: x.exp().sum(0)) for _ in range(20)]

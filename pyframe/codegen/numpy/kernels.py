@@ -105,8 +105,7 @@ class StepLowering:
         return self.plan.program.kernels[self.step.kernel]
 
     def build(self) -> None:
-        shapes = [self.kernel.space, *[s.shape for s in self.kernel.stores]]
-        if any(map(math.prod, shapes)):
+        if self.kernel.has_elements():
             self.lower()
 
     def lower(self) -> None:
@@ -130,17 +129,14 @@ class StepLowering:
         launch = None
         if formula is not None:
             self.parts += 1
-            key, formulas, compiler = (
-                (self.step, self.parts),
-                self.plan.formulas,
-                self.plan.compiler,
+            number, made, units, sizes = self.plan.formulas.function(
+                (self.step, self.parts), formula, self.plan.compiler
             )
-            found = formulas.function(key, formula, compiler)
-            if found.number >= 0:
-                launch = Launch(found.number, units=found.units)
-                buffers = (*buffers, found.sizes) if found.sizes else buffers
+            if number >= 0:
+                launch = Launch(number, units=units)
+                buffers = (*buffers, sizes) if sizes else buffers
             else:
-                kernel = kernel_at_present(found.kernel)
+                kernel = kernel_at_present(made)
         elif kernel is not None and (function := self.plan.compiled(kernel)) >= 0:
             launch = Launch(function)
         if launch is not None:
@@ -179,15 +175,15 @@ class StepLowering:
         name, compiler = REGISTRY[formula.routine.name].routine, plan.compiler
         if name != "gemm.matmul" or compiler is None or compiler.name != "llvm":
             return False
-        found = plan.formulas.routine(self.step, lambda: self.planned(formula))
-        if found.store < 0:
+        # whose words are numbers, sizes, `ScratchArg`, or `SymbolicArrayRef` in a slot
+        store, calls = plan.formulas.variant(self.step, lambda: self.planned(formula) or (-1, ()))
+        if store < 0:
             return False
-        for name, words in found.calls:
+        for name, words in calls:
             launch = Launch(-1, name, len(words))
             self.stages.append(CompiledStage(launch, words=words))
-        target = formula.stores[found.store]
-        if target.value != 0 or len(formula.stores) > 1:
-            self.epilogue(found.store, None)
+        if formula.stores[store].value != 0 or len(formula.stores) > 1:
+            self.epilogue(store, None)
         return True
 
     def planned(self, formula: Kernel) -> tuple[int, Any] | None:

@@ -22,6 +22,8 @@ from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_th
 from pyframe.core.host_memory import aligned
 from pyframe.graph.program import TEMP, Kernel, Program
 
+# what a word is an address in; the slots follow
+NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
 PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
 
 
@@ -177,42 +179,44 @@ class CpuPlan:
         if self.compiler is None or not stages:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
-        table, params = self.code.table, address(self.params)
-        at: dict[int, int] = {}  # of slots
-        fault = address(self.fault)
-        sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, ScratchArg)]
-        self.memory = aligned(max(sizes, default=0))
-        own = address(self.memory)
-        for start, stage in zip(self.code.starts, stages, strict=True):
-            words = [
-                w if type(w) is int else self._word(w, own, fault, n)
-                for n, w in enumerate(stage.words, start)
-            ]
-            for n, buffer in enumerate(stage.buffers, start):
-                if isinstance(buffer, int):
-                    self.places.setdefault(buffer, []).append((n, 0))
-                    if buffer not in at:
-                        at[buffer] = address(self.arrays[buffer])
-                    words.append(at[buffer])
-                else:
-                    words.append(address(buffer))
-            if stage.launch.function >= 0:
-                words.append(params + PARAM * stage.params)
-            table[start : start + len(words)] = words
+        self.memory = aligned(scratch_bytes(stages))
+        own = map(address, (self.fault, self.memory, self.params))
+        where = [0, *own, 0, *map(address, self.arrays)]
+        words = self.words(stages, [])
+        for n, (kind, offset) in enumerate(words):
+            if kind >= SLOTS:
+                self.places.setdefault(kind - SLOTS, []).append((n, offset))
+        self.code.table[: len(words)] = [where[kind] + n for kind, n in words]
 
-    def _word(self, word: Any, memory: int, fault: int, place: int) -> int:
-        """A word of a routine, as it stands in the table at this place."""
-        if isinstance(word, SymbolicArrayRef):
-            self.places.setdefault(word.binding, []).append((place, word.offset))
-            return int(address(self.arrays[word.binding])) + word.offset
-        if isinstance(word, int):
-            return word
-        if isinstance(word, ErrorFlagArg):
+    def words(self, stages: Sequence[CompiledStage], sizes: list[Any]) -> list[tuple[int, Any]]:
+        """The words of launches: of each its kind and a number. `sizes` grows by what their last
+        bindings hold."""
+        words = []
+        for s in stages:
+            for w in s.words:
+                words.append((NOTHING, w) if type(w) is int else self._word(w))
+            for b in s.buffers:
+                if type(b) is tuple:
+                    words.append((SIZES, 8 * len(sizes)))
+                    sizes += b
+                else:
+                    words.append((SLOTS + b, 0) if type(b) is int else (NOTHING, address(b)))
+            if s.launch.function >= 0:
+                words.append((PARAMS, PARAM * s.params))
+        return words
+
+    def _word(self, w: Any) -> tuple[int, Any]:
+        """A word of a routine that is no plain number."""
+        if isinstance(w, SymbolicArrayRef):
+            return SLOTS + w.binding, w.offset
+        if isinstance(w, ErrorFlagArg):
             self.may_fail = True
-            return fault
-        if isinstance(word, ScratchArg):
-            return memory
-        return address(word) if isinstance(word, np.ndarray) else int(word.address)
+            return FAULT, 0
+        if isinstance(w, ScratchArg):
+            return MEMORY, 0
+        if isinstance(w, int):
+            return NOTHING, w
+        return NOTHING, address(w) if isinstance(w, np.ndarray) else int(w.address)
 
     def _link(self) -> None:
         """Make calls of the stages."""
@@ -271,3 +275,9 @@ class CpuPlan:
         if len(stage.work) <= 1:
             return stage.work[0] if stage.work else []
         return [(share_out, (self.threads, stage.work))]
+
+
+def scratch_bytes(stages: Sequence[Any]) -> int:
+    """The bytes of memory that routines want."""
+    some = [w for s in stages if isinstance(s, CompiledStage) for w in s.words]
+    return max([w.nbytes for w in some if isinstance(w, ScratchArg)], default=0)

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import CpuCompiler, ErrorFlagArg, Launches, ScratchArg
+from pyframe.codegen.lanes.compiler import CpuCompiler, Launches, ScratchArg
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.kernels import StepLowering
-from pyframe.codegen.numpy.memory import Array, ScratchPool, SymbolicArrayRef, address
-from pyframe.codegen.numpy.plan import PARAM, CpuPlan
+from pyframe.codegen.numpy.memory import Array, ScratchPool, address
+from pyframe.codegen.numpy.plan import FAULT, MEMORY, PARAMS, SIZES, SLOTS, CpuPlan, scratch_bytes
 from pyframe.codegen.numpy.threads import CompiledStage
 from pyframe.core import view as views
 from pyframe.core.host_memory import aligned
@@ -38,32 +37,13 @@ from pyframe.graph.program import Kernel, Program, index_map_of, with_index_maps
 
 MAX_ARGUMENT_TABLES = 16  # layouts: more of them are decided too finely to be kept
 
-# what a word is an address in; the slots follow
-NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
 
-
-class SymbolicKernel(NamedTuple):
-    """A compiled function of a kernel whose sizes change, for those that its guards let pass."""
+class Variant(NamedTuple):
+    """What was made of a kernel whose sizes change, for those that its guards let pass."""
 
     asked: Sequence[str]
     holds: Callable[..., bool]
-    number: int  # of the function; -1: it has no form
-    kernel: Kernel  # with formulas
-    units: Any = 0
-    sizes: tuple[Any, ...] = ()  # what its last binding holds
-
-
-class SizedRoutine(NamedTuple):
-    """A routine on operands whose sizes change, for those that its guards let pass."""
-
-    asked: Sequence[str]
-    holds: Callable[..., bool]
-    store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
-    # whose words are numbers, sizes, `ScratchArg`, or `SymbolicArrayRef` in a slot
-    calls: Sequence[tuple[str, Sequence[Any]]] = ()
-
-
-T = TypeVar("T", bound=SymbolicKernel | SizedRoutine)
+    made: Any
 
 
 class SymbolicPlans:
@@ -71,9 +51,9 @@ class SymbolicPlans:
     they were compiled to, and memory, as one of them runs at a time."""
 
     def __init__(self, program: Program, sizes: ShapeEnv) -> None:
-        self.kernels, self.sizes = program.kernels, sizes
-        self.compiled: dict[Any, list[SymbolicKernel]] = {}
-        self.routines: dict[Any, list[SizedRoutine]] = {}
+        self.general, self.kernels, self.sizes = program, program.kernels, sizes
+        self.memory = ShapeTemplate(sizes, (program.slots, program.regions))
+        self.variants: dict[Any, list[Variant]] = {}
         self.templates: dict[int, ShapeTemplate] = {}
         self.chained: set[int] = set()  # kernels with views behind views
         self.rooms: dict[int, Array] = {}  # of the slots that a plan has for itself; -1: routines
@@ -86,16 +66,15 @@ class SymbolicPlans:
         self.asked: dict[str, None] = {}  # what was relied on since somebody cleared it
         self.layouts: list[ArgumentTable] = []  # the latest one first
 
-    def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
-        """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
-        that its result is in the place of, or None."""
-        return self._known(SizedRoutine, self.routines.setdefault(key, []), lambda: make() or (-1,))
+    def at_present(self) -> Program:
+        """The Program with numbers for the sizes of the call at hand."""
+        slots, regions = self.memory(self.sizes.now)
+        kernels = SpecializedKernels(self)
+        return replace(self.general, slots=slots, regions=regions, kernels=kernels)
 
-    def function(
-        self, key: Any, make: Callable[[], Kernel], compiler: CpuCompiler
-    ) -> SymbolicKernel:
-        """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
-        ask about sizes; `key` tells it from others."""
+    def function(self, key: Any, make: Callable[[], Kernel], compiler: CpuCompiler) -> Any:
+        """The number of the compiled function for the sizes of the call at hand, or -1 if it has no
+        form; its kernel, its units, and what its last binding holds. `make` gives the kernel."""
 
         def made() -> Any:
             kernel = make()
@@ -103,24 +82,24 @@ class SymbolicPlans:
                 printed = compiler.printed(kernel)
             except UnsupportedKernelError as error:
                 self.unsupported[kernel] = str(error)
-                return -1, kernel
+                return -1, kernel, 0, ()
             self.functions.append(printed._replace(units=-1))
             return len(self.functions) - 1, kernel, printed.units, printed.sizes
 
-        return self._known(SymbolicKernel, self.compiled.setdefault(key, []), made)
+        return self.variant(key, made)
 
-    def _known(self, kind: Callable[..., T], known: list[T], make: Callable[[], Any]) -> T:
-        """One of `known` that holds for the sizes of the call at hand; or another one, with the
-        fields that `make` gives, for those for which the questions that it asks have the same
-        answers."""
+    def variant(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for the sizes of the call at hand: what it gave before for such that
+        answer its questions alike, if there were any. `key` tells it from others."""
+        known = self.variants.setdefault(key, [])
         found = next((one for one in known if one.holds(*self.sizes.now)), None)
         if found is None:
             with self.questions() as asked:
-                fields = make()
-            found = kind(asked, self.sizes.holds(asked), *fields)
+                made = make()
+            found = Variant(asked, self.sizes.holds(asked), made)
             known.append(found)
         self.asked |= dict.fromkeys(found.asked)
-        return found
+        return found.made
 
     @contextlib.contextmanager
     def questions(self) -> Iterator[list[str]]:
@@ -132,13 +111,6 @@ class SymbolicPlans:
             before = len(guards.asked)
             yield found
         found += [*guards.asked][before:]
-
-    def does_some(self, k: Kernel) -> bool:
-        """Whether a kernel has elements for the sizes of the call at hand."""
-        with self.questions() as asked:
-            found = math.prod(k.space) != 0 or any(math.prod(s.shape) for s in k.stores)
-        self.asked |= dict.fromkeys(asked)
-        return found
 
     def room(self, slot: int, nbytes: int) -> Array:
         """Memory of a slot, at least so much."""
@@ -278,7 +250,7 @@ class SizedPlan(CpuPlan):
             self.bound, f.asked = set(), {}
             step = self.program.steps[number]
             one = StepLowering(self, step, stages)
-            if f.does_some(f.kernels[step.kernel]):
+            if f.variant(step.kernel, f.kernels[step.kernel].has_elements):
                 one.lower()
             found = Lowered(stages, one.by_numbers, f.asked, self.bound)
             self.lowered[number] = found
@@ -299,17 +271,16 @@ class SizedPlan(CpuPlan):
             asked |= more
             bound |= taken
             begin, before = len(kinds), len(sizes)
-            for s in stages:
-                if isinstance(s, CompiledStage):
-                    some = self._words(s, sizes)
-                    kinds += [kind for kind, _ in some]
-                    words += [n for _, n in some]
-                    units.append(s.launch.units)
+            launched = [s for s in stages if isinstance(s, CompiledStage)]
+            some = self.words(launched, sizes)
+            kinds += [kind for kind, _ in some]
+            words += [n for _, n in some]
+            units += [s.launch.units for s in launched]
             if by_numbers:
                 place = slice(begin, len(kinds))
                 compiled = all(isinstance(s, CompiledStage) for s in stages)
                 fixed = compiled and f.fixed[step.kernel]  # NumPy reads the scalars of one plan
-                form, most = _form(stages, kinds[place]), _memory(stages)
+                form, most = _form(stages, kinds[place]), scratch_bytes(stages)
                 planned.append(ReplannedStep(number, fixed, form, place, before, most))
             else:
                 memory += [w.nbytes for s in stages for w in s.words if isinstance(w, ScratchArg)]
@@ -342,42 +313,16 @@ class SizedPlan(CpuPlan):
         for p in new:
             stages, sizes = self._lower(p.number).stages, [0] * p.sizes
             launches = [s for s in stages if isinstance(s, CompiledStage)]
-            words = [word for s in launches for word in self._words(s, sizes)]
+            words = self.words(launches, sizes)
             if _form(stages, [kind for kind, _ in words]) != p.form:
                 return False
             written.append((stages, words))
         layout.stages, layout.where = layout.stages[:], self.where
         for p, (stages, words) in zip(new, written, strict=True):
             layout.numbers[p.words] = _bits([n for _, n in words])
-            layout.stages[p.number], p.memory = stages, _memory(stages)
+            layout.stages[p.number], p.memory = stages, scratch_bytes(stages)
         self.stages = layout.stages
         return True
-
-    def _words(self, s: CompiledStage, sizes: list[Any]) -> list[tuple[int, Any]]:
-        """The words of a launch: of each its kind and a number. `sizes` grows by what its last
-        binding holds."""
-        words = [(NOTHING, w) if type(w) is int else self._address(w) for w in s.words]
-        for b in s.buffers:
-            if type(b) is tuple:
-                words.append((SIZES, 8 * len(sizes)))
-                sizes += b
-            else:
-                words.append((SLOTS + b, 0) if type(b) is int else (NOTHING, address(b)))
-        if s.launch.function >= 0:
-            words.append((PARAMS, PARAM * s.params))
-        return words
-
-    def _address(self, w: Any) -> tuple[int, Any]:
-        if isinstance(w, ErrorFlagArg):
-            self.may_fail = True
-            return FAULT, 0
-        if isinstance(w, SymbolicArrayRef):
-            return SLOTS + w.binding, w.offset
-        return (
-            (MEMORY, 0)
-            if isinstance(w, ScratchArg)
-            else (NOTHING, w if is_symbolic_size(w) else address(w))
-        )
 
     # --- what is filled in
 
@@ -425,9 +370,3 @@ def _form(stages: Sequence[Any], kinds: Sequence[int]) -> Any:
     """What stays where a step is planned by other numbers in the same way."""
     launches = [s.launch[:3] if isinstance(s, CompiledStage) else None for s in stages]
     return launches, [*kinds]
-
-
-def _memory(stages: Sequence[Any]) -> int:
-    """The bytes of memory that routines want."""
-    some = [w for s in stages if isinstance(s, CompiledStage) for w in s.words]
-    return max([w.nbytes for w in some if isinstance(w, ScratchArg)], default=0)
