@@ -9,7 +9,8 @@ names is not saved. `<input>=None` says that the result has no gradient there; t
 is not mentioned is the fallback's, if there is one.
 
 A kernel written by hand (`kernel`) carries its slow definition, `fallback`, in other ops: tests
-compare them, and it computes wherever there is neither `numpy` nor a kernel.
+compare them, and it computes wherever there is neither `numpy` nor a kernel. A GPU's Node says what
+was called all the same: graph/lower.py puts the fallback there when its graph is scheduled.
 
 An op may have several results (`results` gives their shapes). They lie one after the other in a
 vector, which is what the graph knows of them: so they have one dtype, live as long as each other,
@@ -105,6 +106,7 @@ class Op:
         False  # its kernel makes what it reads of small operands as often as it reads it
     )
     changes_order = False  # of a view: it may change the order of the dims in memory
+    decomposes_when_called = False  # its decomposition needs arrays that the host makes
     lower_view: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
     # a routine that does the same over the memory of operand 0, which it isn't given
     over: Op | None = None

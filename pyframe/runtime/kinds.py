@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from pyframe.core.dtypes import bool_
 from pyframe.core.limits import Limits
@@ -117,9 +117,9 @@ class GeneralProgram:
         self.slots = ShapeTemplate(self.sizes, self.general.slots)
         at = {id(n): i for i, n in enumerate(made.order)}
         self.inputs = [at[id(n)] for n in inputs]
-        self.constants = [
-            at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants
-        ]
+        self.constants = [at.get(id(c), c) for c in constants]
+        own = [c.attrs[0] for c in self.constants if _is_formula(c)]
+        self.values = self.sizes.function(own)
 
     def _look(self) -> None:
         if self.sizes.guards.wanted():
@@ -143,8 +143,17 @@ class GeneralProgram:
         program = replace(
             self.general, slots=self.slots(now), kernels=SpecializedKernels(self.kernels)
         )
-        read = self.numbers(*now)
-        return PlannedProgram(program, self.inputs, self.constants, read, self.grids(*now))
+        values = iter(self.values(*now))
+        constants = [
+            Node(CONST, (), (next(values),), (), c.dtype, c.device) if _is_formula(c) else c
+            for c in self.constants
+        ]
+        return PlannedProgram(program, self.inputs, constants, self.numbers(*now), self.grids(*now))
+
+
+def _is_formula(constant: Any) -> TypeGuard[Node]:
+    """Whether it is a node that lowering has made of sizes."""
+    return isinstance(constant, Node) and type(constant.attrs[0]) is SymbolicSize
 
 
 class _SymbolicGraph:
