@@ -14,6 +14,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
+from pyframe.core.limits import Limits
 from pyframe.core.modes import mark_uncacheable, mode, set_inference
 from pyframe.core.node import LazyNode, Node, is_array, lazy_node, may_change
 from pyframe.core.op import EXTERN, MOVEMENT, REGISTRY, Op, PermutedLayout
@@ -357,10 +358,10 @@ def run_lazy(
             return run_decomposition(op, inputs, attrs)
     else:
         if op.kind == EXTERN and not runs_kernel(op, device, dtype):
-            if op.fallback is not None:
+            if op.fallback is not None and op.decomposes_when_called:
                 return run_decomposition(op, inputs, attrs)
             replays = op.runs_on_host and mode.capture is not None and mode.capture.replays
-            if not (replays or device.wide):
+            if not (op.fallback or replays or device.wide):
                 return run_on_host(op, inputs, attrs, shape, dtype)
         check_dtype(op.name, dtype, device)
         most = max(shape if mode.capture is None else size_hints(shape), default=0)
@@ -503,9 +504,23 @@ def peek_array(x: Tensor) -> Any:
 
 def runs_kernel(op: Op, device: Device, dtype: dt.dtype = dt.float32) -> bool:
     """Whether `device` runs the op's kernel for a result of `dtype`, not its slow definition."""
-    if op.kernel is None or not device.is_lazy:
+    return device.is_lazy and has_kernel(op, dtype)
+
+
+def has_kernel(op: Op, dtype: dt.dtype) -> bool:
+    """Whether GPUs have a kernel of the op for a result of `dtype`."""
+    if op.kernel is None:
         return False
     return dtype.category != dt.COMPLEX or (not isinstance(op.kernel, str) and op.kernel.moves)
+
+
+def lowers(op: Op, dtype: dt.dtype, limits: Limits) -> bool:
+    """Whether a recorded op becomes others where its graph is scheduled, see graph/lower.py."""
+    if op.fallback is None or op.kind != EXTERN:
+        return False
+    if limits.host:
+        return op.numpy is None or (op.prefers_decomposition and not limits.calls)
+    return not has_kernel(op, dtype)
 
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:

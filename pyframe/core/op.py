@@ -9,7 +9,8 @@ names is not saved. `<input>=None` says that the result has no gradient there; t
 is not mentioned is the fallback's, if there is one.
 
 A kernel written by hand (`kernel`) carries its slow definition, `fallback`, in other ops: tests
-compare them, and it computes wherever there is neither `numpy` nor a kernel.
+compare them, and it computes wherever there is neither `numpy` nor a kernel. A GPU's Node says what
+was called all the same: graph/lower.py puts the fallback there when its graph is scheduled.
 
 An op may have several results (`results` gives their shapes). They lie one after the other in a
 vector, which is what the graph knows of them: so they have one dtype, live as long as each other,
@@ -104,6 +105,7 @@ class Op:
     preserves_order = False  # the dims of the result lie in memory as those of the operands
     recomputes_operands = False  # its kernel may compute a small operand again at each read
     changes_order = False  # of a view: it may change the order of the dims in memory
+    decomposes_when_called = False  # its decomposition needs arrays that the host makes
     lower_view: Callable[[Node], Node] | None = None  # of a view that no index map says
     # the in-place variant: it updates operand 0's buffer, which is not bound as an input
     over: Op | None = None

@@ -30,6 +30,7 @@ from pyframe.graph.fuse import (
     row_sums,
     same_positions,
 )
+from pyframe.graph.lower import lower
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
@@ -363,6 +364,10 @@ def schedule(
     be asked for in a region beside others; with it, equal maps over many tensors become one.
     `changing` are the constants that have other values in other runs.
     """
+    order, lowered = lower(order, roots, limits)
+    now = dict(zip(map(id, roots), lowered, strict=True))
+    in_place = {i: now[id(n)] for i, n in (in_place or {}).items()}
+    roots = lowered
     inputs = [n for n in order if n.data is not None and n.op is not CONST]
     outputs = [n for n in roots if n.data is None or n.op is CONST]
     if not limits.calls:
@@ -383,7 +388,7 @@ def schedule(
                 order = products.fuse_sibling_gemms(order, roots, limits, FEW_PRODUCT_ROWS, fixed)
     refused: set[int] = set()
     while True:
-        parts = _written_in_part(in_place or {}, refused, roots)
+        parts = _written_in_part(in_place, refused, roots)
         instead = {
             id(n): Node(n.op.over, n.inputs[1:], n.attrs, n.shape, n.dtype, n.device)  # type: ignore[union-attr]
             for chain in parts.values()
@@ -393,7 +398,7 @@ def schedule(
         at = nodes.number
         given = [at[id(n)] for n in inputs]
         wanted = [at[id(n)] for n in outputs]
-        over = {at[id(n)]: at[i] for i, n in (in_place or {}).items() if i in at}
+        over = {at[id(n)]: at[i] for i, n in in_place.items() if i in at}
         # where equal maps become one, what replaces a value is left to them
         apart = limits.host or movable is not None
         grouping = FusionPlanner(nodes, limits, over if apart else ())

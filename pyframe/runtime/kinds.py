@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement, product
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from pyframe.core.limits import Limits
 from pyframe.core.lru import LruCache
@@ -119,6 +119,8 @@ class GeneralProgram:
         self.numbers, self.grids = self.sizes.function(read), self.sizes.function(grids)
         self.plans = SymbolicPlans(self.general, self.sizes)
         self.plan = PlannedProgram.of(made.order, self.general, inputs, constants)
+        own = [c.attrs[0] for c in self.plan.constants if _is_formula(c)]
+        self.values = self.sizes.function(own)
 
     def _look(self) -> None:
         if self.sizes.guards.wanted():
@@ -137,8 +139,18 @@ class GeneralProgram:
         except ArithmeticError:
             return None
         self.sizes.set(now)
+        values = iter(self.values(*now))
+        constants = [
+            Node(CONST, (), (next(values),), (), c.dtype, c.device) if _is_formula(c) else c
+            for c in self.plan.constants
+        ]
         program, read, grids = self.plans.at_present(), self.numbers(*now), self.grids(*now)
-        return self.plan._replace(program=program, numbers=read, grids=grids)
+        return self.plan._replace(program=program, constants=constants, numbers=read, grids=grids)
+
+
+def _is_formula(constant: Any) -> TypeGuard[Node]:
+    """Whether it is a node that lowering has made of sizes."""
+    return isinstance(constant, Node) and type(constant.attrs[0]) is SymbolicSize
 
 
 class _SymbolicGraph:

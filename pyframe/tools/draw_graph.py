@@ -23,6 +23,7 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, EXTERN, REDUCTION
 from pyframe.graph.fuse import FusionPlanner, IndexedGraph
+from pyframe.graph.lower import lower
 from pyframe.graph.program import Program
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
@@ -65,6 +66,11 @@ class _Drawn:
 
     def add(self, roots: Sequence[Node], limits: Limits) -> None:
         """Plan what one device computes for `roots`."""
+        _, lowered = lower(toposort(roots), roots, limits)
+        for n, new in zip(roots, lowered, strict=True):
+            if id(n) in self.names:
+                self.names[id(new)] = self.names[id(n)]
+        roots = lowered
         program, _, _ = schedule(toposort(roots), roots, limits)
         self.programs.append((roots[0].device, program))
         order = toposort(roots)  # with what the scheduler has put between
@@ -100,6 +106,7 @@ def text(roots: Sequence[Node], limits: Limits) -> str:
     drawn, copies = _Drawn(), _copied(roots)
     roots = [copies[id(n)] for n in roots]
     drawn.add(roots, limits)
+    roots = drawn.roots
     homes: dict[int, list[int]] = {}
     for k, kernel in enumerate(drawn.kernels):
         for n in kernel.ops:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from hypothesis import given, settings, strategies as st
 from plans import plan, run, value
 
 import pyframe as pf
+import pyframe.nn.functional as F
 from pyframe.capture import executable
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
+from pyframe.core.node import toposort
 from pyframe.core.op import REGISTRY, Op
 from pyframe.graph import fuse, schedule
 from pyframe.graph.program import Reduce
@@ -126,6 +128,26 @@ def random_move(rnd: Any, kind: int, shape: tuple[int, ...]) -> tuple[Op, tuple[
 def test_apply_checks_the_device(lazy: Any) -> None:
     with pytest.raises(TypeError, match="has no float64; use float32"):
         apply(REGISTRY["cast"], (value(lazy, 2),), (dt.float64,))
+
+
+CALLED: dict[str, Callable[[pf.Tensor, pf.Tensor], pf.Tensor]] = {
+    "conv": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+    "max_pool": lambda x, w: F.max_pool2d(x, 2),
+    "softmax": lambda x, w: x.softmax(1),
+    "argsort": lambda x, w: x.reshape(6, 64).argsort(1),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_node_is_what_was_called_until_its_graph_is_scheduled(lazy: Any, name: str) -> None:
+    x, w = value(lazy, 2, 3, 8, 8), value(lazy, 4, 3, 3, 3)
+    out = CALLED[name](x, w)
+    assert name in {n.op.name for n in toposort([out._storage.node]) if n.op is not None}
+    program, (got,) = run(out)
+    routines = {k.routine.name for k in program.kernels if k.routine is not None}
+    assert routines == {"conv": {"matmul"}, "argsort": {"sort_runs"}}.get(name, set())
+    want = CALLED[name](*[pf.tensor(a._node.data) for a in (x, w)]).numpy()
+    np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,7 @@ ctc_op = Op(
     "ctc_loss", EXTERN, "lp labels", "t_len s_len blank",
     infer=lambda lp, labels, *_: ((lp.shape[1],), lp.dtype), fallback=_ctc_by_ops, lp=_ctc_grad,
 )  # fmt: skip
+ctc_op.decomposes_when_called = True
 
 
 autocast(globals(), float32="ctc_loss")

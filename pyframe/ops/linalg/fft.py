@@ -175,6 +175,8 @@ c2r_op: Op = Op(
     x=lambda g, axes, norm: _doubled(
         apply(r2c_op, (g,), (axes, _SWAPPED[norm])), axes[-1], g.shape[axes[-1]]),
 )  # fmt: skip
+c2c_op.decomposes_when_called = True
+r2c_op.decomposes_when_called = c2r_op.decomposes_when_called = True
 
 
 def _doubled(half: Tensor, d: int, n: int) -> Tensor:

@@ -1,0 +1,89 @@
+"""From what was called to what a device runs: the one place where an op becomes others.
+
+A Node says what was called, a convolution or a pooling, through recording and capture. When its
+graph is scheduled, what the target has no kernel for is computed by the op's decomposition, whose
+ops are traced as they are called, but in Nodes alone: without gradients, and nothing waits for
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyframe.core import dispatch as _dispatch, dtypes as dt, sizes
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import lowers, run_decomposition
+from pyframe.core.limits import Limits
+from pyframe.core.modes import mode
+from pyframe.core.node import Node, toposort
+from pyframe.core.op import MOVEMENT, REGISTRY, Op
+
+
+class _Lowering:
+    """An Interceptor of ops that are called while a graph is lowered for these limits."""
+
+    replays = orders = False
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+
+    def run(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+    ) -> Any:  # fmt: skip
+        """A Node, or where there is no kernel for it those of its decomposition."""
+        if lowers(op, dtype, self.limits):
+            return run_decomposition(op, inputs, attrs)
+        out = _dispatch.tensor_from_node(Node(op, nodes, attrs, shape, dtype, device))
+        if op.alias:
+            out._share(inputs[0], op, attrs)
+        return out
+
+    def _ignore(self, *what: Any) -> None:
+        """Nothing waits for what is made here."""
+
+    on_operand = on_alias_changed = on_grad_access = due = made = _ignore
+
+    def __enter__(self) -> None:
+        """The thread has no other modes meanwhile than those that it began with."""
+        self.before = vars(mode).copy()
+        vars(mode).clear()
+        mode.grad, mode.records, mode.capture = False, False, self  # type: ignore[assignment]
+
+    def __exit__(self, *exc: object) -> None:
+        vars(mode).clear()
+        vars(mode).update(self.before)
+
+
+def lower(
+    order: Sequence[Node], roots: Sequence[Node], limits: Limits
+) -> tuple[Sequence[Node], Sequence[Node]]:
+    """The graph in ops that the target has kernels for: its nodes and roots. In the place of a root
+    that shows all of another value stands that value, of another shape."""
+    some = [n for n in order if n.data is None and n.op and lowers(n.op, n.dtype, limits)]
+    if not some:
+        return order, roots
+    instead: dict[int, Node] = {}
+    asked = {id(n) for n in roots}
+    with _Lowering(limits):
+        for n in some:
+            inputs = tuple(map(_dispatch.tensor_from_node, n.inputs))
+            made = run_decomposition(n.op, inputs, n.attrs)._value()  # type: ignore[arg-type]
+            if id(n) in asked:
+                base = made
+                while _shows_all(base):
+                    (base,) = base.inputs
+                if base.op is not None and base.op.kind == MOVEMENT:
+                    made = Node(REGISTRY["copy"], (made,), (), n.shape, n.dtype, n.device)
+                elif base is not made:
+                    instead[id(n)] = base
+            n.op, n.attrs, n.inputs = made.op, made.attrs, made.inputs
+    roots = [instead.get(id(n), n) for n in roots]
+    return toposort(roots), roots
+
+
+def _shows_all(n: Node) -> bool:
+    """Whether a node is all of another value, in its order."""
+    name = n.op and n.op.name
+    return name == "reshape" or (name == "slice" and sizes.same(n.shape, n.inputs[0].shape))
