@@ -123,8 +123,9 @@ def _wasm() -> Any:
 
 # What is done to large values alone on a GPU: (where, what, from how many elements on to try it)
 LARGE: tuple[tuple[Any, str, int], ...] = (
-    (printer, "FOURS", 4), (fuse, "LARGE", 4), (schedule, "TALL", 8), (reductions, "LONG", 8),
-    (recurrent, "FEW", 0),
+    (printer, "VEC4_MIN_ELEMENTS", 4), (fuse, "RECOMPUTE_MIN_ELEMENTS", 4),
+    (schedule, "TALL_COLUMN_ROWS", 8), (reductions, "LONG_SCAN", 8),
+    (recurrent, "FEW_MULTIPLICATIONS", 0),
 )  # fmt: skip
 _after: list[Callable[[], None]] = []  # what makes a GPU as it was
 

@@ -47,7 +47,7 @@ class Text:
                 pf.nn.init.normal_(p, float(p.ndim == 1), 0.4)
         model.to(device)
         many = model.config.vocab_size
-        sizes = mock.patch.multiple(generate, SPAN=self.span, LEAST=4, BLOCK=8)
+        sizes = mock.patch.multiple(generate, SPAN=self.span, MIN_PROMPT_SLOTS=4, BLOCK=8)
         with compiling(backend.generator), sizes, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ids = pf.randint(0, many, (self.batch, self.prompt)).to(device)

@@ -116,8 +116,8 @@ def found(device):
     return out
 
 backend = pf.device("gpu").backend
-before = backend.limits, printer.FOURS
-printer.FOURS = 0
+before = backend.limits, printer.VEC4_MIN_ELEMENTS
+printer.VEC4_MIN_ELEMENTS = 0
 generate.cache_clear()
 backend.limits = dataclasses.replace(before[0], kind="")
 pf.device("gpu").executor.forget_programs()
@@ -126,7 +126,7 @@ try:
     both = found("cpu"), found("gpu")
     assert any("subgroupShuffleXor" in code for code in js.pyframeRuntime.codes().codes)
 finally:
-    backend.limits, printer.FOURS = before
+    backend.limits, printer.VEC4_MIN_ELEMENTS = before
     generate.cache_clear()
     pf.device("gpu").executor.forget_programs()
 json.dumps(both)
