@@ -24,6 +24,7 @@ import functools
 import gzip
 import hashlib
 import html
+import itertools
 import json
 import re
 import shutil
@@ -319,10 +320,14 @@ _STRING_OR_COMMENT = re.compile(
 @functools.cache  # of the same files for several sites
 def plain(source: bytes) -> bytes:
     """Python text without docstrings, what fills them in (`if texts:`), comments and what only
-    type checkers read; the rest stays in its lines, for tracebacks."""
+    type checkers read, as annotations of private functions and of local variables; the rest stays
+    in its lines, for tracebacks."""
     text = source.decode()
     lines = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text).split("\n")
     statements = list(_statements(ast.parse(text)))
+    for line, start, end, instead in sorted({*_annotations(statements)}, reverse=True):
+        code = lines[line - 1].encode()
+        lines[line - 1] = (code[:start] + instead + code[end:]).decode()
     for node in statements:
         if isinstance(node, ast.FunctionDef) and any(map(_is_overload, node.decorator_list)):
             _blank(lines, node.decorator_list[0].lineno, node.end_lineno)
@@ -356,6 +361,28 @@ def _statements(node: Any) -> Iterator[Any]:
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, block, ()):
             yield from _statements(inner)
+
+
+def _annotations(statements: list[Any]) -> Iterator[tuple[int, int, int, bytes]]:
+    """Of each annotation in one line that nobody reads: its line, the bytes from which and up to
+    which it stands, and what stands there instead."""
+    for f in statements:
+        if not isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for x in itertools.islice(_statements(f), 1, None):
+            if isinstance(x, ast.ClassDef):
+                break  # whose fields are read
+            if isinstance(x, ast.AnnAssign) and x.lineno == x.annotation.end_lineno:
+                start, instead = (
+                    (x.target.end_col_offset, b"") if x.value else (x.col_offset, b"pass")
+                )
+                yield x.lineno, start or 0, x.annotation.end_col_offset or 0, instead
+        if f.name.startswith("_") and not f.name.endswith("__"):
+            a = f.args
+            for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg):
+                if arg and arg.annotation and arg.lineno == arg.end_lineno:
+                    start = arg.col_offset + len(arg.arg.encode())
+                    yield arg.lineno, start, arg.end_col_offset or 0, b""
 
 
 def _blank(lines: list[str], first: int, last: int | None) -> None:

@@ -364,6 +364,12 @@ def f(a="# no comment"):
 
 
 def g(): "in its line"
+
+
+def _h(é: str, *b: int, c: "x" = 1) -> None:
+    é: str = é; d: dict[str, int]
+    class B:
+        e: int = 1
 if texts:
     f.__doc__ = texts.complete(f)
 from pyframe.ops.api.layouts import texts as _texts
@@ -387,6 +393,12 @@ def f(a="# no comment"):
 
 
 def g(): "in its line"
+
+
+def _h(é, *b, c = 1) -> None:
+    é = é; pass
+    class B:
+        e: int = 1
 
 
 
