@@ -107,6 +107,8 @@ class Op:
     )
     changes_order = False  # of a view: it may change the order of the dims in memory
     decomposes_when_called = False  # its decomposition needs arrays that the host makes
+    # (nodes of the operands, *attrs): whether it is but a product, which has the smaller code
+    is_product: Callable[..., bool] | None = None
     lower_view: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
     # a routine that does the same over the memory of operand 0, which it isn't given
     over: Op | None = None
