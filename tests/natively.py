@@ -140,9 +140,10 @@ class Exported:
 
     def run(self, cpu: Any, handles: Sequence[int], params: bytes) -> None:
         """Run a program, of which program.json says `cpu`."""
-        scalars = self.alloc(8 * len(cpu["params"]))
-        words = np.zeros((len(cpu["params"]), 2), np.uint32)
-        words[:, 0] = np.frombuffer(params, np.uint32)[np.array(cpu["params"], np.int64) // 4]
+        at = np.array([offset for offset, *_ in cpu["params"]], np.int64)
+        scalars = self.alloc(8 * len(at))
+        words = np.zeros((len(at), 2), np.uint32)
+        words[:, 0] = np.frombuffer(params, np.uint32)[at // 4]
         self.write(scalars, words)
         bases = {
             **dict(enumerate(handles)), SHARED: self.alloc(cpu["shared"]).handle,

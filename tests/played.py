@@ -75,6 +75,8 @@ class Played:
             return self.loaded[name]
         d, b = self.document, self.executor
         p = d["programs"][name]
+        if isinstance(b, natively.Exported):
+            p = p | p["cpu"]
         inputs = [b.alloc(_nbytes(i)) for i in p["inputs"]]
         make = {
             "in": lambda i: inputs[i], "state": lambda i: self.tensors[i], "own": b.alloc,
@@ -82,7 +84,7 @@ class Played:
         }  # fmt: skip
         buffers = [make[kind](*rest) for kind, *rest in p["slots"]]
         if isinstance(b, natively.Exported):
-            self.loaded[name] = p, inputs, buffers, p["cpu"]
+            self.loaded[name] = p, inputs, buffers, p
             return self.loaded[name]
         codes, labels = ([d[what][k] for k in p["kernels"]] for what in ("codes", "labels"))
         code = ProgramCode(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])

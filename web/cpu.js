@@ -219,7 +219,8 @@ class Machine {
       for (const program of this.#programs.values()) program.bound = false; // it knows the one before
     }
     const own = this.#take(PARAM * params.length);
-    this.#programs.set(id, { launches, words, offsets: params, own, ids: null, bound: false });
+    const offsets = params.map(([offset]) => offset);
+    this.#programs.set(id, { launches, words, offsets, own, ids: null, bound: false });
   }
 
   unload(id) {

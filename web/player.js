@@ -9,7 +9,7 @@
 import { createRuntime, named } from "./runtime.js";
 
 const FORMAT = "pyframe-program";
-const VERSION = 2; // of what it can play
+const VERSION = 3; // of what it can play
 const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   "+": (a, b = 0) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
   "**": (a, b) => a ** b, neg: (a) => -a, abs: Math.abs, max: Math.max, min: Math.min, log: Math.log,
@@ -526,10 +526,11 @@ export class Player {
   #load(name) {
     const known = this.#loaded.get(name);
     if (known) return known;
-    const about = this.#about(name);
+    const onCpu = this.device === "cpu";
+    const about = { ...this.#about(name), ...onCpu && this.#about(name).cpu }; // planned for it
     const { codes, labels } = this.#document;
     const slots = about.slots.length;
-    const id = this.device === "cpu" ? this.#rt.load(about.cpu)
+    const id = onCpu ? this.#rt.load(about)
       : this.#rt.load(about.kernels.map((k) => codes[k]), about.kernels.map((k) => labels[k]),
         Int32Array.from(about.steps), slots, about.paramBytes);
     const program = {
@@ -678,19 +679,18 @@ function damage(about) {
     }
     return true;
   };
-  const program = (p) => isPlain(p) && allOf(p.kernels, (k) => isWhole(k) && k < codes.length) && allOf(p.steps, (n) => n === -1 || isWhole(n)) &&
-    allOf(p.slots, (s) => Array.isArray(s) && Object.hasOwn(SLOTS, s[0]) && s.length === 1 + SLOTS[s[0]] &&
+  const bound = (p) => allOf(p.slots, (s) => Array.isArray(s) && Object.hasOwn(SLOTS, s[0]) && s.length === 1 + SLOTS[s[0]] &&
       s.slice(1).every((n) => isWhole(n) || (p.sizes && s.length === 2 && isFormula(n))) &&
       !(s[0] === "in" && s[1] >= p.inputs.length) && !(s[0] === "state" && s[1] >= tensors.length)) &&
-    allOf(p.inputs, (x) => isShaped(x, (n) => isWhole(n) || (p.sizes && SIZE.test(n)))) && sized(p) &&
     allOf(p.outputs, (o) => isShaped(o, (n) => isWhole(n) || (p.sizes && isFormula(n))) && isText(o.name) && isWhole(o.slot) && o.slot < p.slots.length) &&
     allOf(p.back, (b) => allOf(b, isWhole) && b[0] < tensors.length && b[1] < p.slots.length) && isWhole(p.paramBytes) &&
-    allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2])) && steps(p) && onCpu(p);
+    allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2]));
+  const program = (p) => isPlain(p) && allOf(p.kernels, (k) => isWhole(k) && k < codes.length) && allOf(p.steps, (n) => n === -1 || isWhole(n)) &&
+    allOf(p.inputs, (x) => isShaped(x, (n) => isWhole(n) || (p.sizes && SIZE.test(n)))) && sized(p) && bound(p) && steps(p) && onCpu(p);
   const sized = ({ sizes, others = [] }) => allOf(others, (name) => Object.hasOwn(programs, name)) &&
     (sizes === undefined || (isPlain(sizes) && allOf(sizes.holds, isFormula) && allOf(sizes.grids, isFormula)));
-  const onCpu = ({ cpu, params, paramBytes }) => cpu === undefined || (isPlain(cpu) && isWhole(cpu.shared) &&
-    [cpu.launches, cpu.words].every((part) => allOf(part, isWhole) && part.length === 2) &&
-    allOf(cpu.params, (at) => isWhole(at) && at + 4 <= paramBytes) && cpu.params.length === params.length);
+  const onCpu = (p) => p.cpu === undefined || (isPlain(p.cpu) && isWhole(p.cpu.shared) && bound({ ...p, ...p.cpu }) &&
+    [p.cpu.launches, p.cpu.words].every((part) => allOf(part, isWhole) && part.length === 2));
   const parts = {
     needs: () => isPlain(needs) && allOf(needs.features, isText) && eachOf(needs.limits, Number.isFinite),
     options: () => eachOf(options, (x) => Number.isFinite(x) || NUMBERS.includes(x)),

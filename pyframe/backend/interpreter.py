@@ -18,6 +18,7 @@ COMPILED_LIMITS = Limits(
     storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
 )
 HOST = replace(COMPILED_LIMITS, calls=True)
+EXPORTED_LIMITS = replace(COMPILED_LIMITS, portable=True)  # a page's CPU, with a GPU's dtypes
 
 
 class HostBackend(Backend):

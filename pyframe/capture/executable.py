@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from pyframe.backend.interpreter import EXPORTED_LIMITS
 from pyframe.capture.capture import Capture
 from pyframe.core import host_memory, sizes
+from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint, leaves
@@ -59,6 +61,8 @@ class CopyBackOutput(NamedTuple):
 class Executable:
     """The Program of one device, and what it is bound to."""
 
+    on_cpu: Executable | None = None  # what is exported: the same as it is planned for a page's CPU
+
     def __init__(
         self, capture: Capture, roots: list[Storage], argument_of: dict[Node, tuple[int, bool]],
         fresh: set[Storage],
@@ -78,13 +82,30 @@ class Executable:
             for s in roots
             if s in before and (before[s] not in argument_of or s in capture.apart)
         }
-        inputs, constants = self._plan(nodes, in_place, argument_of, flag)
+        named = argument_of, flag, before, _owners(capture, before)
+        limits = self.device.backend.limits
+        if limits.portable and capture.sizes is None:
+            order = toposort(nodes)
+            recorded = [(n.op, n.attrs, n.inputs) for n in order]
+            self.on_cpu = copy.copy(self)
+            self.on_cpu._make(EXPORTED_LIMITS, roots, nodes, in_place, fresh, *named)
+            for n, as_it_was in zip(order, recorded, strict=True):
+                n.op, n.attrs, n.inputs = as_it_was
+        self._make(limits, roots, nodes, in_place, fresh, *named)
+
+    def _make(
+        self, limits: Limits, roots: list[Storage], nodes: list[Node], in_place: dict[int, Node],
+        fresh: set[Storage], argument_of: dict[Node, tuple[int, bool]], flag: Node | None,
+        before: dict[Storage, Node], owners: dict[Node, Storage],
+    ) -> None:  # fmt: skip
+        """Have the Program planned, and name what it is bound to."""
+        inputs, constants = self._plan(limits, nodes, in_place, argument_of, flag)
         self.numbers = [n.attrs[0] for n in constants]
         self.values = list(map(_present, self.numbers))  # the scalars of the next run
         self.live = [(i, x) for i, x in enumerate(self.numbers) if type(x) is SymbolicScalar]
         self.asked = list({fn: None for _, number in self.live for fn in leaves(number)})
         self.answers: list[Any] = []  # of `asked`, at the last run
-        self._name_inputs(inputs, argument_of, flag, before, _owners(capture, before))
+        self._name_inputs(inputs, argument_of, flag, before, owners)
         self._name_results(roots, nodes, fresh, before)
 
     def _flag_before(self, before: dict[Storage, Node]) -> Node | None:
@@ -93,8 +114,8 @@ class Executable:
         return found and before.get(found.flag._storage, found.flag._storage.node)
 
     def _plan(
-        self, nodes: list[Node], in_place: dict[int, Node], argument_of: Collection[Node],
-        flag: Node | None,
+        self, limits: Limits, nodes: list[Node], in_place: dict[int, Node],
+        argument_of: Collection[Node], flag: Node | None,
     ) -> tuple[list[Node], list[Node]]:  # fmt: skip
         """Schedule the Program; its inputs, in the order of its slots, and its scalars."""
         order = toposort(nodes)
@@ -104,9 +125,8 @@ class Executable:
         given = [n for n in order if n.data is not None and n.op is not CONST]
         numbers = [n for n in order if n.op is CONST]
         own = [n for n in given if n not in argument_of and n is not flag]
-        limits = self.device.backend.limits
         self.program, inputs, constants = schedule(
-            order, nodes, limits, in_place, self._movable(own),
+            order, nodes, limits, in_place, None if limits.host else self._movable(own),
             [id(n) for n in numbers if type(n.attrs[0]) is SymbolicScalar],
         )  # fmt: skip
         debug.graph(nodes, limits)
@@ -151,6 +171,12 @@ class Executable:
             CopyBackOutput(before[s].data, slot, s.node)
             for s, slot in self.fixed
             if s in before and self.program.slots[slot].kind != INPUT
+        ]
+        copied = {r.node for r in self.back}
+        self.own = [
+            (s, slot)
+            for s, slot in self.fixed
+            if self.program.slots[slot].kind == OUTPUT and s.node not in copied
         ]
 
     def at_present(self) -> Executable:
@@ -501,15 +527,9 @@ class DeviceExecutable(Executable):
     def _name_homes(self) -> None:
         """Note where each run leaves the results that stay with their storages: another replay may
         have given such a storage other memory meanwhile."""
-        copied = {r.node for r in self.back}
         flag = self.flag_data if self.flag >= 0 else None
         old = {r.node: r.old for r in self.back if r.old is not flag}
         self.homes = [(s, old[s.node]) for s, _ in self.fixed if s.node in old]
-        self.own = [
-            (s, slot)
-            for s, slot in self.fixed
-            if self.program.slots[slot].kind == OUTPUT and s.node not in copied
-        ]
 
     def __del__(self) -> None:
         # It is unloaded when no other work is under way

@@ -514,13 +514,20 @@ def has_kernel(op: Op, dtype: dt.dtype) -> bool:
     return dtype.category != dt.COMPLEX or (not isinstance(op.kernel, str) and op.kernel.moves)
 
 
-def lowers(op: Op, dtype: dt.dtype, limits: Limits) -> bool:
+def lowers(
+    op: Op, nodes: Sequence[Node], attrs: tuple[Any, ...], dtype: dt.dtype, limits: Limits
+) -> bool:
     """Whether a recorded op becomes others where its graph is scheduled, see graph/lower.py."""
     if op.fallback is None or op.kind != EXTERN:
         return False
-    if limits.host:
+    if not limits.host:
+        return not has_kernel(op, dtype)
+    if not limits.portable:
         return op.numpy is None or (op.prefers_decomposition and not limits.calls)
-    return not has_kernel(op, dtype)
+    if op.routine is None or op.prefers_decomposition:  # no NumPy is there
+        return True
+    other = dtype is not dt.float32 and op.kernel is None
+    return other or (op.is_product is not None and op.is_product(*nodes, *attrs))
 
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:

@@ -17,7 +17,7 @@ class Limits:
     float16: bool = False
     subgroups: bool = False  # whether threads of a subgroup can hand each other values
     dots: bool = False  # whether the language has products of words of four ints
-    portable: bool = False  # what is planned runs on CPUs too, where routines need a form
+    portable: bool = False  # it is for exports: for CPUs too, where compiled code is all there is
     host: bool = False  # kernels work on host memory, where dtypes have their own sizes
     kind: str = ""  # "software" (a CPU that plays a GPU) or a vendor: which kernels are fast
     calls: bool = False  # kernels are NumPy calls, of which each goes through memory

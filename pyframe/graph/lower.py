@@ -33,7 +33,7 @@ class _Lowering:
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Any:  # fmt: skip
         """A Node, or where there is no kernel for it those of its decomposition."""
-        if lowers(op, dtype, self.limits):
+        if lowers(op, nodes, attrs, dtype, self.limits):
             return run_decomposition(op, inputs, attrs)
         out = _dispatch.tensor_from_node(Node(op, nodes, attrs, shape, dtype, device))
         if op.alias:
@@ -61,7 +61,11 @@ def lower(
 ) -> tuple[Sequence[Node], Sequence[Node]]:
     """The graph in ops that the target has kernels for: its nodes and roots. In the place of a root
     that shows all of another value stands that value, of another shape."""
-    some = [n for n in order if n.data is None and n.op and lowers(n.op, n.dtype, limits)]
+    some = [
+        n
+        for n in order
+        if n.data is None and n.op and lowers(n.op, n.inputs, n.attrs, n.dtype, limits)
+    ]
     if not some:
         return order, roots
     instead: dict[int, Node] = {}

@@ -436,7 +436,7 @@ def schedule(
         donors |= over_temps
         for g in {grouping.home[k].number: grouping.home[k] for k in over_temps}.values():
             works[g.number] = _KernelInstance(g, kept, donors)
-    planner = _Planner(nodes, given, wanted, donors, limits.host)
+    planner = _Planner(nodes, given, wanted, donors, limits.host and not limits.portable)
     for m in merged:
         planner.lay_out(m)
     for g in ordered:

@@ -1,14 +1,14 @@
 """An export's Programs for browsers without WebGPU: one WebAssembly module for all of them.
 
-They are the same Programs, on the same buffers, as on a GPU: int64 has 32 bits there and bfloat16
-16, which kernels turn into what the CPU computes with. web/cpu.js loads the module. It has all
-launches in a row, and two sections of its own: `words`, what each launch works on, as pairs of a
-base and a number of bytes past it, and `tables`, which routines read.
+They are planned of the same Nodes, and share the state, as on a GPU: int64 has 32 bits there and
+bfloat16 16, which kernels turn into what the CPU computes with. web/cpu.js loads the module. It has
+all launches in a row, and two sections of its own: `words`, what each launch works on, as pairs of
+a base and a number of bytes past it, and `tables`, which routines read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -29,7 +29,6 @@ from pyframe.core.dtypes import bfloat16, dtype as DType, int32, int64, uint16
 from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Program, Reduce, ScalarParam, Store
-from pyframe.web.windows import with_convolutions
 
 # Bases of a word, beside the number of a slot: the memory that all programs share for what holds
 # nothing between launches, the tables, the program's params; or none, of a plain number.
@@ -47,12 +46,10 @@ class CpuCode:
         self.words: list[tuple[int, int]] = []
         self.tables: list[np.ndarray] = []
 
-    def add(self, program: Program, zeros: Collection[int]) -> dict[str, Any]:
+    def add(self, program: Program) -> dict[str, Any]:
         """Which launches a program is: JSON data for web/cpu.js. UnsupportedKernelError with the
-        reason where it has no form in WebAssembly. `zeros` says at which bytes of the params a 0
-        always stands."""
+        reason where it has no form in WebAssembly."""
         compiler, scratch = _Compiler(self), _Scratch()
-        program = with_convolutions(program, zeros)
         kernels = [in_words(k) for k in program.kernels]
         plan = CpuPlan(replace(program, kernels=kernels, loaded={}), 1, compiler)
         plan.registers = scratch
@@ -79,7 +76,6 @@ class CpuCode:
             "launches": [first, len(self.launches)],
             "words": [begin, len(self.words)],
             "shared": shared,
-            "params": [offset for offset, _ in program.params],
         }
 
     def number(self, function: WasmKernel) -> int:

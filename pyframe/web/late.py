@@ -33,7 +33,7 @@ train.callbacks.stopping train.checkpoint train.lr_finder train.processes train.
 utils.checkpoint utils.dlpack utils.tensorboard vision.datasets.cifar vision.datasets.fakedata
 vision.datasets.folder vision.datasets.utils vision.io vision.models vision.ops vision.transforms
 vision.utils web.bundle web.cpu web.exporter web.fitting web.notebook web.offline web.onnx_file
-web.programs web.site web.source web.windows
+web.programs web.site web.source
 """.split()
 ]
 

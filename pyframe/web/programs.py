@@ -23,7 +23,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.backend.base import dispatches
 from pyframe.capture.compile import CompiledFunction
-from pyframe.capture.executable import DeviceExecutable
+from pyframe.capture.executable import DeviceExecutable, Executable
 from pyframe.capture.lengths import DynamicCapture, marked, named
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.core.devices import OutOfMemoryError
@@ -33,7 +33,7 @@ from pyframe.core.node import Node, Storage
 from pyframe.core.packages import USER
 from pyframe.core.sizes import MIN_SYMBOLIC_SIZE, ShapeEnv, SymbolicSize, use_shape_guards
 from pyframe.core.symbolic import WORDS, NoWordError, formula
-from pyframe.graph.program import OUTPUT
+from pyframe.graph.program import Program
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.random import draws as random
 from pyframe.runtime.code import program_code
@@ -41,7 +41,7 @@ from pyframe.runtime.offline import OfflineExecutor, offline_device
 from pyframe.watch.origin import FILES, PACKAGE_DIR
 from pyframe.web.cpu import CpuCode
 
-VERSION = 2  # of the format
+VERSION = 3  # of the format
 MAX_WARMUP_CAPTURES = 3  # captures of a function that makes something when it is first called
 
 
@@ -230,15 +230,11 @@ class Exporter:
         if replay.reread:
             raise ExportError(f"program {name!r} reads an array of the host's at each call")
         pattern = self._pattern(name, compiled, args)
-        entry = self._describe(executables[0], results, pattern)
         names = list(keys or outputs)
         names += [f"output{i}" for i in range(len(names), len(results))]
+        named = dict(zip(names, results, strict=True))
+        entry = self._describe(executables[0], named, pattern)
         entry["inputs"] = [_described(n, x) for n, x in inputs.items()]
-        slots = entry.pop("results")
-        entry["outputs"] = [
-            {**_described(n, x), "slot": slot}
-            for n, x, slot in zip(names, results, slots, strict=True)
-        ]
         if pattern is not None:
             self._size(entry, pattern, executables[0], results)
         self._rely(replay)
@@ -250,10 +246,9 @@ class Exporter:
             )
         if self.cpu is not None:
             try:
-                made = executables[0]
-                params = zip(made.program.params, made.numbers, strict=True)
-                zeros = {at for (at, _), x in params if isinstance(x, int | float) and x == 0}
-                entry["cpu"] = self.cpu.add(made.program, zeros)
+                on_cpu: Any = executables[0].on_cpu
+                code = self.cpu.add(on_cpu.program)
+                entry["cpu"] = code | self._bindings(on_cpu, on_cpu.program, executables[0], named)
             except UnsupportedKernelError as e:
                 self.cpu = None
                 self.left_out.append(
@@ -309,7 +304,7 @@ class Exporter:
     def _describe(
         self,
         executable: DeviceExecutable,
-        results: Sequence[pf.Tensor],
+        results: Mapping[str, pf.Tensor],
         pattern: DynamicCapture | None,
     ) -> dict[str, Any]:
         program = executable.general
@@ -320,20 +315,36 @@ class Exporter:
             self.kernels.setdefault(code, (len(self.kernels), label))[0]
             for code, label in zip(wire.codes, wire.labels, strict=True)
         ]
+        return {
+            "kernels": numbers,
+            "steps": list(wire.steps),
+            **self._bindings(executable, program, executable, results),
+            "paramBytes": wire.param_bytes,
+        }
+
+    def _bindings(
+        self, executable: Executable, program: Program, gpu: DeviceExecutable,
+        results: Mapping[str, pf.Tensor],
+    ) -> dict[str, Any]:  # fmt: skip
+        """What a Program takes and leaves, and where: of the `gpu`, or the same on the CPU, whose
+        state it shares."""
         slots: list[Any] = [["temp", self.formula(s.nbytes)] for s in program.slots]
         for i, s in enumerate(program.slots):
             if s.region >= 0:
-                slots[i] = ["part", self._region(executable.regions[s.region]), s.offset, s.nbytes]
+                slots[i] = ["part", self._region(gpu.regions[s.region]), s.offset, s.nbytes]
         for slot, arg, _, _ in executable.arguments:
             slots[slot] = ["in", arg]
+        memory = {st.storage: gpu.buffers[st.slot] for st in gpu.states}
+        memory |= {storage: gpu.buffers[slot] for storage, slot in gpu.own}
         for st in executable.states:
-            slots[st.slot] = ["state", self.state(st.storage, st.node, executable.buffers[st.slot])]
+            data = memory.get(st.storage, st.node.data)
+            slots[st.slot] = ["state", self.state(st.storage, st.node, data)]
         if executable.flag >= 0:
             flag = self.executor.local.checks.flag  # type: ignore[union-attr]
             slots[executable.flag] = ["state", self.keep(flag)]
         made = {id(storage): slot for storage, slot in executable.fresh}
-        out = [made[id(x._storage)] for x in results]
-        for slot in out:
+        outputs = [{**_described(n, x), "slot": made[id(x._storage)]} for n, x in results.items()]
+        for slot in [about["slot"] for about in outputs]:
             if program.slots[slot].region < 0:  # nothing else may come to lie there
                 slots[slot] = ["own", self.formula(program.slots[slot].nbytes)]
         live: dict[int, Any] = dict(executable.live)
@@ -345,9 +356,8 @@ class Exporter:
             storage = owner[id(node)]
             number = self.state(storage, node, storage.node.data)
             back.append([number, slot, program.slots[slot].nbytes])
-        entry = {
-            "kernels": numbers,
-            "steps": list(wire.steps),
+        self._open += [(slots, slot, storage, memory[storage]) for storage, slot in executable.own]
+        return {
             "slots": slots,
             "params": [
                 [
@@ -357,14 +367,10 @@ class Exporter:
                 ]
                 for i, ((offset, d), value) in enumerate(constants)
             ],
-            "paramBytes": wire.param_bytes,
+            "paramBytes": program.param_bytes,
             "back": back,
-            "results": out,
+            "outputs": outputs,
         }
-        for storage, slot in executable.own:
-            if program.slots[slot].kind == OUTPUT:
-                self._open.append((slots, slot, storage, executable.buffers[slot]))
-        return entry
 
     def _rely(self, replay: Any) -> None:
         """Write down the answers about options that a program relies on."""

@@ -485,7 +485,7 @@ def test_bad_folders(page: Any, site: Site, watched: Tab) -> None:
          "is not the file that was exported with program.json: its content is"),
         ("cut", state, lambda raw: b"12345", "it has 5 bytes, expected"),
         ("missing", state, None, "the server says 404"),
-        ("newer", program, edit(version=99), "has format 99, and this player.js plays format 2"),
+        ("newer", program, edit(version=99), "has format 99, and this player.js plays format 3"),
         ("other", program, edit(format="x"), "is no program that pyframe exported"),
         ("text", program, lambda raw: b"<html>", "is no program that pyframe"),
         ("large", program, edit(needs=needs), "the feature flying, maxBufferSize of 1099511627776"),

@@ -408,6 +408,9 @@ conv_op = Op(
     w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
         conv_weight_op, (g, conj(x)), (w_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
+conv_op.is_product = lambda x, w, stride, padding, *_: (
+    math.prod(w.shape[2:]) == max(stride) == 1 and not any(padding)
+)
 conv_input_op = Op(
     "conv_input", EXTERN, "g_ w", "spatial stride padding dilation groups",
     fallback=_conv_input_by_views, batch=_batched(1, 0, 1),
