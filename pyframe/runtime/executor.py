@@ -73,13 +73,22 @@ class Executor(BufferPool):
     piece = 4 << 20  # bytes of a large value that go to the host and back at once
 
     def __init__(self, backend: Backend) -> None:
+        def unload(program: Program) -> None:  # no method, which would keep the executor alive
+            loaded = program.loaded.pop(backend.name, None)
+            if loaded is not None:
+                backend.unload(loaded)
+
+        def evicted(cached: _Cached) -> None:
+            if not cached.plan.grids:  # else its family has it
+                unload(cached.plan.program)
+
         super().__init__(backend)
         self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
         self._homes: dict[int, Node] = {}  # by id of a storage: the value that it had before
         self._programs: LruCache[Any, _Cached] = LruCache(
-            MAX_PROGRAMS, MAX_KERNELS, attrgetter("kernels"), self._unload_own
+            MAX_PROGRAMS, MAX_KERNELS, attrgetter("kernels"), evicted
         )
-        self._kinds = GraphFamilies(self.unload)
+        self._kinds = GraphFamilies(unload)
         self._slices = Slices()
         self._scratch: dict[int, list[PooledBuffer]] = {}
         self.local = _Local()
@@ -150,16 +159,6 @@ class Executor(BufferPool):
                 made[i] = generate_replacement(program, i, backend)[0]
             found.append((loaded, {i: made[i] for i in which}))
         return found
-
-    def unload(self, program: Program) -> None:
-        """Forget what was prepared to run `program`."""
-        loaded = program.loaded.pop(self.backend.name, None)
-        if loaded is not None:
-            self.backend.unload(loaded)
-
-    def _unload_own(self, cached: _Cached) -> None:
-        if not cached.plan.grids:  # else its family has it
-            self.unload(cached.plan.program)
 
     def forget_programs(self) -> None:
         """Unload what recorded work became; it is planned again where it is recorded again."""

@@ -7,6 +7,7 @@ import gc
 import importlib
 import math
 import re
+import weakref
 from collections import deque
 from typing import Any
 
@@ -17,7 +18,9 @@ from steps import training_step
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.codegen.wgsl import generate, library
+from pyframe.core.limits import Limits
 from pyframe.nn import functional as F
+from pyframe.runtime.offline import offline_device
 from pyframe.tools.bench.workloads import CASES
 
 
@@ -306,6 +309,19 @@ def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPa
     gc.collect()
     pf.compile(lambda x: x.sin())(x)
     assert len(backend._pipelines) <= before + 6
+
+
+def test_an_executor_goes_with_its_device() -> None:
+    gc.disable()  # so that nothing that holds itself goes
+    try:
+        with offline_device(Limits()) as device:
+            executor = weakref.ref(device.executor)
+            (pf.ones(4, device=device) * 2).exp()
+            pf.flush()
+        del device
+        assert executor() is None
+    finally:
+        gc.enable()
 
 
 def test_no_garbage_is_collected_while_a_replay_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
