@@ -264,6 +264,52 @@ def test_what_is_taken_from_the_public_package_lies_below() -> None:
     assert up == set()
 
 
+# What ops, layers and tensors know of how things are computed: nothing but what an element means,
+# these modules, and what they ask of devices. Lines are only taken away: graph/lower.py asks.
+MEANINGS = {f"pyframe.graph.{name}" for name in "scalar functions mathematics complexes".split()}
+QUESTIONS = "is_lazy", "backend", "executor", "runs_kernel", "has_kernel"
+ASKED = """nn.functional.attention: backend is_lazy
+nn.functional.ctc: runs_kernel
+nn.functional.recurrent: runs_kernel
+nn.quantized: is_lazy
+ops.api.autocast: backend
+ops.api.deferred: executor
+ops.index.subscript: is_lazy
+ops.linalg.attention: backend runs_kernel
+ops.linalg.matmul: codegen.numpy.routines codegen.wgsl.products runs_kernel
+ops.math.elementwise: codegen.numpy.elementwise
+ops.math.mathfn: codegen.numpy.elementwise
+ops.reduce.reductions: codegen.numpy.routines codegen.numpy.sums
+ops.spatial.conv: codegen.numpy.routines
+ops.spatial.pool: codegen.numpy.routines runs_kernel
+tensor.construction: executor is_lazy
+tensor.copying: is_lazy
+tensor.dlpack: is_lazy
+tensor.reading: executor is_lazy
+tensor.storage: is_lazy
+tensor.subgraph: executor
+tensor.tensor: executor is_lazy
+tensor.writing: executor is_lazy"""
+
+
+def test_ops_do_not_know_what_computes_them() -> None:
+    asked: dict[str, set[str]] = {}
+    for name, others in graph().items():
+        if name.split(".")[1:2] in (["ops"], ["nn"], ["tensor"], ["autograd"]):
+            below = {
+                o for o in others if o.split(".")[1:2] in (["graph"], ["codegen"], ["runtime"])
+            }
+            asked[name] = {o.removeprefix("pyframe.") for o in below - MEANINGS}
+    for name, node in nodes()[ast.Attribute]:
+        if name in asked and node.attr in QUESTIONS:
+            asked[name].add(node.attr)
+    for name, node in nodes()[ast.Call]:
+        if name in asked and called_last(node) in QUESTIONS[-2:]:
+            asked[name].add(called_last(node))
+    lines = [f"{k.removeprefix('pyframe.')}: {' '.join(sorted(v))}" for k, v in asked.items() if v]
+    assert sorted(lines) == ASKED.splitlines()
+
+
 def test_no_module_is_in_a_circle() -> None:
     imported = {
         name: [o for o in others if (name, o) not in EXCEPTIONS and o not in ("pyframe", name)]

@@ -106,6 +106,8 @@ class Op:
     recomputes_operands = False  # its kernel may compute a small operand again at each read
     changes_order = False  # of a view: it may change the order of the dims in memory
     decomposes_when_called = False  # its decomposition needs arrays that the host makes
+    # (limits, *operands, *attrs): what a GPU's kernel is better asked for; None: the op as it is
+    lowering: Callable[..., Tensor | None] | None = None
     # (nodes of the operands, *attrs): whether it is but a product, which has the smaller code
     is_product: Callable[..., bool] | None = None
     lower_view: Callable[[Node], Node] | None = None  # of a view that no index map says

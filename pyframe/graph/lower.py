@@ -27,29 +27,46 @@ class _Lowering:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.within: Op | None = None
 
     def run(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Any:  # fmt: skip
         """A Node, or where there is no kernel for it those of its decomposition."""
+        out = self.lowered(op, inputs, attrs, nodes, dtype)
+        if out is None:
+            out = _dispatch.tensor_from_node(Node(op, nodes, attrs, shape, dtype, device))
+            if op.alias:
+                out._share(inputs[0], op, attrs)
+        return out
+
+    def lowered(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        dtype: dt.dtype,
+    ) -> Any:  # fmt: skip
+        """What an op becomes; None where it stays what it is."""
         if lowers(op, nodes, attrs, dtype, self.limits):
             return run_decomposition(op, inputs, attrs)
-        out = _dispatch.tensor_from_node(Node(op, nodes, attrs, shape, dtype, device))
-        if op.alias:
-            out._share(inputs[0], op, attrs)
-        return out
+        if op.lowering is None or self.limits.host or op is self.within:
+            return None
+        before, self.within = self.within, op  # whose rule asks for its kernel
+        try:
+            return op.lowering(self.limits, *inputs, *attrs)
+        finally:
+            self.within = before
 
     def _ignore(self, *what: Any) -> None:
         """Nothing waits for what is made here."""
 
-    on_operand = on_alias_changed = on_grad_access = due = made = _ignore
+    on_operand = on_alias_changed = on_grad_access = due = made = placed = _ignore
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Lowering:
         """The thread has no other modes meanwhile than those that it began with."""
         self.before = vars(mode).copy()
         vars(mode).clear()
         mode.grad, mode.records, mode.capture = False, False, self  # type: ignore[assignment]
+        return self
 
     def __exit__(self, *exc: object) -> None:
         vars(mode).clear()
@@ -61,19 +78,17 @@ def lower(
 ) -> tuple[Sequence[Node], Sequence[Node]]:
     """The graph in ops that the target has kernels for: its nodes and roots. In the place of a root
     that shows all of another value stands that value, of another shape."""
-    some = [
-        n
-        for n in order
-        if n.data is None and n.op and lowers(n.op, n.inputs, n.attrs, n.dtype, limits)
-    ]
-    if not some:
-        return order, roots
+    some = [n for n in order if n.data is None and n.op and (n.op.fallback or n.op.lowering)]
     instead: dict[int, Node] = {}
+    changed = False
     asked = {id(n) for n in roots}
-    with _Lowering(limits):
+    with _Lowering(limits) as lowering:
         for n in some:
             inputs = tuple(map(_dispatch.tensor_from_node, n.inputs))
-            made = run_decomposition(n.op, inputs, n.attrs)._value()  # type: ignore[arg-type]
+            out = lowering.lowered(n.op, inputs, n.attrs, n.inputs, n.dtype)  # type: ignore[arg-type]
+            if out is None:
+                continue
+            made, changed = out._value(), True
             if id(n) in asked:
                 base = made
                 while _shows_all(base):
@@ -83,6 +98,8 @@ def lower(
                 elif base is not made:
                     instead[id(n)] = base
             n.op, n.attrs, n.inputs = made.op, made.attrs, made.inputs
+    if not changed:
+        return order, roots
     roots = [instead.get(id(n), n) for n in roots]
     return toposort(roots), roots
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, runs_kernel
+from pyframe.core.limits import Limits
 from pyframe.core.op import EXTERN, Op
 from pyframe.core.sizes import is_symbolic_size
 from pyframe.ops.api import check
@@ -121,7 +121,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _by_definition(a: Tensor, b: Tensor) -> Tensor:
-    if a.dtype.category == dt.COMPLEX and a.device.is_lazy:
+    if a.dtype.category == dt.COMPLEX:
         return _of_parts(a, b)
     return (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype)
 
@@ -141,28 +141,32 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])
-    batch, m, k = a.shape
-    parts = _parts(batch, m, shape[-1], k, a.device)  # side by side, then added up, in float32
-    if parts == 1:
-        return apply(matmul_op, (a, b)).reshape(shape)
-    each = -(-k // parts)
-    more = parts * each - k
+    return apply(matmul_op, (a, b)).reshape(shape)
+
+
+def _in_parts(limits: Limits, a: Tensor, b: Tensor) -> Tensor | None:
+    """A product cut along its shared dim, if that is better: the parts are side by side, then added
+    up, in float32."""
+    from pyframe.codegen.wgsl.products import parts  # what runs on the CPU alone loads no WGSL
+
+    (batch, m, k), n = a.shape, b.shape[-1]
+    some = 1 if is_symbolic_size(k) else parts(m, n, k, batch, limits)
+    some = max(some, 1 if k <= MAX_THREAD_COLUMNS else -(-k // MAX_THREAD_COLUMNS))
+    if some == 1:
+        return None
+    each = -(-k // some)
+    more = some * each - k
     dtype = a.dtype
     if dtype.itemsize == 2 and dtype.category == dt.FLOAT:
         a, b = a.to(dt.float32), b.to(dt.float32)
-    a = mv.pad(a, ((0, 0), (0, 0), (0, more))).reshape(batch, m, parts, each)
-    b = mv.pad(b, ((0, 0), (0, more), (0, 0))).reshape(batch * parts, each, shape[-1])
-    a = mv.transpose(a, 1, 2).reshape(batch * parts, m, each)
-    out = apply(matmul_op, (a, b)).reshape(batch, parts, m, shape[-1])
-    return sum_over(out, 1).reshape(shape).to(dtype)
+    a = mv.pad(a, ((0, 0), (0, 0), (0, more))).reshape(batch, m, some, each)
+    b = mv.pad(b, ((0, 0), (0, more), (0, 0))).reshape(batch * some, each, n)
+    a = mv.transpose(a, 1, 2).reshape(batch * some, m, each)
+    out = apply(matmul_op, (a, b)).reshape(batch, some, m, n)
+    return sum_over(out, 1).to(dtype)
 
 
-def _parts(batch: int, m: int, n: int, k: int, device: Device) -> int:
-    """Into how many parts the kernels cut the shared dim of a product."""
-    from pyframe.codegen.wgsl.products import parts  # what runs on the CPU alone loads no WGSL
-
-    some = 1 if is_symbolic_size(k) else parts(m, n, k, batch, device.backend.limits)
-    return max(some, 1 if k <= MAX_THREAD_COLUMNS else -(-k // MAX_THREAD_COLUMNS))
+matmul_op.lowering = _in_parts
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

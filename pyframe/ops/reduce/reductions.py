@@ -162,12 +162,14 @@ max_number_op = _extreme_op(
 
 
 def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
-    return Op(
+    op = Op(
         name, REDUCTION, "x", "axes keepdim",
         infer=lambda x, axes, keepdim: (reduced_shape(x.shape, axes, keepdim), dt.int64),
         numpy=lambda x, axes, keepdim: fn(x, axis=axes[0], keepdims=keepdim).astype(np.int64),
         combine=Reducer(start, scalar, arg=True),
     )  # fmt: skip
+    op.lowering = lambda limits, x, axes, keepdim: _in_parts(op, x, axes, keepdim)
+    return op
 
 
 # Elements of which few indices are asked for, and how many are few
@@ -369,16 +371,15 @@ def arg_extreme(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor
     no_empty(op.name, input, (d,))
     if input.shape[d] == 1:
         return input.new_zeros(reduced_shape(input.shape, (d,), keepdim), dtype=dt.int64)
-    n = input.shape[d]
-    if input.device.is_lazy and size_hint(n) >= max(LONG_SCAN, size_hint(input.numel()) / INDICES):
-        return _in_parts(op, input, d, keepdim)
     return apply(op, (input,), ((d,), keepdim))
 
 
-def _in_parts(op: Op, x: Tensor, d: int, keepdim: bool) -> Tensor:
+def _in_parts(op: Op, x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor | None:
     """Few indices of many elements: those of parts side by side, then the part that wins, the first
     of equals."""
-    shape = x.shape
+    (d,), shape = axes, x.shape
+    if size_hint(shape[d]) < max(LONG_SCAN, size_hint(x.numel()) / INDICES):
+        return None
     each = -(-shape[d] // SCAN_PARTS)
     widths = tuple((0, SCAN_PARTS * each - n if i == d else 0) for i, n in enumerate(shape))
     assert op.combine is not None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, is_materialized, runs_kernel
+from pyframe.core.dispatch import apply, is_materialized
 from pyframe.core.modes import mode
 from pyframe.core.op import EXTERN, Constants, Grid, KernelSpec, Op, ShaderTemplate, grid_1d
 from pyframe.core.sizes import size_hint, statically_equal, tuning_hint
@@ -110,7 +110,7 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **more: Any) -> Sca
         name, EXTERN, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
         kernel=ShaderTemplate("scan.wgsl", _plan(kind)), batch=fold_batch_dim, **more,
     )  # fmt: skip
-    op.join = combine
+    op.join, op.lowering = combine, lambda limits, x: _in_blocks(op, x)
     return op
 
 
@@ -126,20 +126,22 @@ cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum), el.maximum, rou
 
 
 def _from_the_end(op: Scan, x: Tensor) -> Tensor:
-    return mv.flip(_run(op, mv.flip(x, 1)), 1)
+    return mv.flip(apply(op, (mv.flip(x, 1),)), 1)
 
 
-def _run(op: Scan, x: Tensor) -> Tensor:
-    """The scan of (outer, n, inner); where few workgroups would scan long rows, in blocks."""
+def _in_blocks(op: Scan, x: Tensor) -> Tensor | None:
+    """The scan of (outer, n, inner) in blocks, where few workgroups would scan long rows."""
     outer, n, inner = x.shape
-    if not runs_kernel(op, x.device) or n <= BLOCK or outer * inner == 0:
-        return apply(op, (x,))
+    if n <= BLOCK or outer * inner == 0:
+        return None
     blocks = -(-n // BLOCK)
     whole = mv.pad(x, ((0, 0), (0, blocks * BLOCK - n), (0, 0)))
     parts = apply(op, (whole.reshape(outer * blocks, BLOCK, inner),))
     parts = parts.reshape(outer, blocks, BLOCK, inner)
-    before = _run(op, parts[:, :-1, -1]).unsqueeze(2)
-    rest = op.join(before, parts[:, 1:])
+    last = parts[:, :-1, -1]
+    before = _in_blocks(op, last)
+    before = apply(op, (last,)) if before is None else before
+    rest = op.join(before.unsqueeze(2), parts[:, 1:])
     return join.cat([parts[:, :1], rest], 1).reshape(outer, blocks * BLOCK, inner)[:, :n]
 
 
@@ -155,11 +157,11 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
         is_materialized(x) and mode.subgraph_recorder is None and not zero._node.data.any()
     ):
         return _from_the_end(cumsum_op, g * y) / el.where(zero, 1.0, x)
-    seen = _run(cumsum_op, zero.to(dt.int32))
+    seen = apply(cumsum_op, (zero.to(dt.int32),))
     first = el.logical_and(zero, el.eq(seen, 1))
     before = _from_the_end(cumsum_op, g * y) / el.where(zero, 1.0, x)
     other = el.where(first, 1.0, x)
-    product = _run(cumprod_op, other)
+    product = apply(cumprod_op, (other,))
     at = _from_the_end(cumsum_op, g * product)
     past: Any = 0.0
     if mode.grad:  # of which nothing but derivatives is left
@@ -210,7 +212,7 @@ def scan_along(op: Scan, x: Tensor, d: int, dtype: dt.dtype | None = None) -> Te
     x = x.reshape(outer, n, inner)
     if is_materialized(x):
         return widening(op, x, dtype or x.dtype).reshape(shape)
-    return _run(op, x if dtype is None else x.to(dtype)).reshape(shape)
+    return apply(op, (x if dtype is None else x.to(dtype),)).reshape(shape)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: dt.dtype | None = None) -> Tensor:
