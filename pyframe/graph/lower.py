@@ -84,6 +84,8 @@ def lower(
     asked = {id(n) for n in roots}
     with _Lowering(limits) as lowering:
         for n in some:
+            if limits.host and not lowers(n.op, n.inputs, n.attrs, n.dtype, limits):  # type: ignore[arg-type]
+                continue
             inputs = tuple(map(_dispatch.tensor_from_node, n.inputs))
             out = lowering.lowered(n.op, inputs, n.attrs, n.inputs, n.dtype)  # type: ignore[arg-type]
             if out is None:
