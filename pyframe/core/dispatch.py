@@ -517,13 +517,12 @@ def has_kernel(op: Op, dtype: dt.dtype) -> bool:
 def lowers(
     op: Op, nodes: Sequence[Node], attrs: tuple[Any, ...], dtype: dt.dtype, limits: Limits
 ) -> bool:
-    """Whether a recorded op becomes others where its graph is scheduled, see graph/lower.py."""
+    """Whether a GPU's recorded op becomes others where its graph is scheduled, for the GPU or for a
+    page's CPU: see graph/lower.py."""
     if op.fallback is None or op.kind != EXTERN:
         return False
     if not limits.host:
         return not has_kernel(op, dtype)
-    if not limits.portable:
-        return op.numpy is None or (op.prefers_decomposition and not limits.calls)
     if op.routine is None or op.prefers_decomposition:  # no NumPy is there
         return True
     other = dtype is not dt.float32 and op.kernel is None

@@ -78,14 +78,21 @@ def lower(
 ) -> tuple[Sequence[Node], Sequence[Node]]:
     """The graph in ops that the target has kernels for: its nodes and roots. In the place of a root
     that shows all of another value stands that value, of another shape."""
-    some = [n for n in order if n.data is None and n.op and (n.op.fallback or n.op.lowering)]
+    if limits.host and not limits.portable:  # its ops are decomposed when they are called
+        return order, roots
+    some = [
+        n for n in order if (op := n.op) is not None
+        and ((op.fallback and lowers(op, n.inputs, n.attrs, n.dtype, limits))
+             or (op.lowering and not limits.host))
+        and n.data is None
+    ]  # fmt: skip
+    if not some:
+        return order, roots
     instead: dict[int, Node] = {}
     changed = False
     asked = {id(n) for n in roots}
     with _Lowering(limits) as lowering:
         for n in some:
-            if limits.host and not lowers(n.op, n.inputs, n.attrs, n.dtype, limits):  # type: ignore[arg-type]
-                continue
             inputs = tuple(map(_dispatch.tensor_from_node, n.inputs))
             out = lowering.lowered(n.op, inputs, n.attrs, n.inputs, n.dtype)  # type: ignore[arg-type]
             if out is None:

@@ -214,4 +214,5 @@ put_op = Op(
 )  # fmt: skip
 
 
+put_op.decomposes_when_called = True
 install_callbacks(PUT=put_op)
