@@ -77,9 +77,9 @@ async def two_optimizers(device: str) -> Found:
 class Sides(nn.Module):
     """Of inputs by name, outputs by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 4, kinds: int = 3, narrow: int = 2) -> None:
         super().__init__()
-        self.left, self.right = nn.Linear(4, 3), nn.Linear(2, 1)
+        self.left, self.right = nn.Linear(wide, kinds), nn.Linear(narrow, 1)
 
     def forward(self, wide: pf.Tensor, narrow: pf.Tensor) -> dict[str, pf.Tensor]:
         return {"kind": self.left(wide), "size": self.right(narrow)}

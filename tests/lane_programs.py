@@ -195,78 +195,68 @@ BITCASTS = [("f32", "i32"), ("f32", "u32"), ("f64", "i64"), ("f64", "u64")]
 INDEXED = ("add", "sub", "mul", "div", "rem", "lt", "le", "eq", "min", "max")
 
 
-def primitives(lanes: int) -> list[Case]:
+def primitives(lanes: int) -> Iterator[Case]:
     """Each primitive of each type that it has."""
-    found = []
 
-    def case(op: str, types: Sequence[str], columns: Sequence[np.ndarray], **named: Any) -> None:
+    def case(op: str, types: Sequence[str], columns: Sequence[np.ndarray], **named: Any) -> Case:
         name = "-".join([op, *types, *named.values()])
         loose = op in ("min", "max")
-        found.append(
-            elementwise(name, types, lanes, columns, lambda b, x: b.op(op, *x, **named), loose)
-        )
+        return elementwise(name, types, lanes, columns, lambda b, x: b.op(op, *x, **named), loose)
 
     for op, types in UNARY.items():
         for t in types:
-            case(op, [t], [hard(t)])
+            yield case(op, [t], [hard(t)])
     for op, types in BINARY.items():
         for t in types:
-            case(op, [t, t], pairs(t))
+            yield case(op, [t, t], pairs(t))
     for t in FLOATS:  # numbers whose products have no error, however often they are rounded
         few = np.array(
             [0, 0.25, 1, 1.5, -3, 7.75, 1000, np.inf, -np.inf, np.nan], interpreted.STORED[t]
         )
-        case("muladd", [t, t, t], [x.ravel() for x in np.meshgrid(few, few, few)])
+        yield case("muladd", [t, t, t], [x.ravel() for x in np.meshgrid(few, few, few)])
     for t in INTS:
         bits = 8 * MEMORY[t]
         for op in ("shl", "shr"):
             x, by = np.meshgrid(hard(t), np.arange(bits, dtype=interpreted.LANE_TYPES[t]))
-            case(op, [t, t], [x.ravel(), by.ravel()])
+            yield case(op, [t, t], [x.ravel(), by.ravel()])
     for t in TYPES:
         a, b = pairs(t)
-        case("select", ["bool", t, t], [numbers("bool", a.size), a, b])
+        yield case("select", ["bool", t, t], [numbers("bool", a.size), a, b])
         for to in TYPES:
             if to != t:
-                case("cast", [t], [hard(t)], type=to)
+                yield case("cast", [t], [hard(t)], type=to)
     for a, b in BITCASTS:
-        case("bitcast", [a], [hard(a)], type=b)
-        case("bitcast", [b], [hard(a).view(interpreted.STORED[b])], type=a)
+        yield case("bitcast", [a], [hard(a)], type=b)
+        yield case("bitcast", [b], [hard(a).view(interpreted.STORED[b])], type=a)
     halves = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 65504, 65520, 1e-7, 3e-8, 2e-8, 1 + 2.0**-8])
     near = np.concatenate([hard("f32"), halves.astype(np.float32), numbers("f32", 9) * 1.001])
     for dtype in ("float16", "bfloat16"):
-        case("narrow", ["f32"], [near], value=dtype)
+        yield case("narrow", ["f32"], [near], value=dtype)
     for op in INDEXED:
-        found.append(
-            elementwise(
-                f"{op}-index", ["i64", "i64"], lanes, pairs("i64"),
-                lambda b, x, op=op: b.op(op, *[b.op("cast", y, type=INDEX) for y in x]),
-            )
+        yield elementwise(
+            f"{op}-index", ["i64", "i64"], lanes, pairs("i64"),
+            lambda b, x, op=op: b.op(op, *[b.op("cast", y, type=INDEX) for y in x]),
         )  # fmt: skip
     for t in NUMBERS:  # a printer may know more of a constant
         for op in ("min", "max", "div", "rem")[: 4 if t in INTS else 3]:
             for value in (0, 3):
-                found.append(
-                    elementwise(
-                        f"{op}-{t}-by-{value}", [t], lanes, [hard(t)],
-                        lambda b, x, op=op, value=value, t=t: b.op(
-                            op, x[0], b.const(value, t, b.kinds[x[0]][1])
-                        ),
-                        loose_zeros=True,
-                    )
+                yield elementwise(
+                    f"{op}-{t}-by-{value}", [t], lanes, [hard(t)],
+                    lambda b, x, op=op, value=value, t=t: b.op(
+                        op, x[0], b.const(value, t, b.kinds[x[0]][1])
+                    ),
+                    loose_zeros=True,
                 )  # fmt: skip
-    return found
 
 
-def memory(lanes: int) -> list[Case]:
+def memory(lanes: int) -> Iterator[Case]:
     """Loads and stores of each form: strides, gathers, and where nothing is to be read."""
-    found = []
     for m in MEMORY:
         for stride in (1, 0, -1, 2, -2, 3, None):
             for masked in (False, True):
-                found.append(_loads(m, stride, masked, lanes))
+                yield _loads(m, stride, masked, lanes)
             if stride != 0:
-                found.append(_stores(m, stride, lanes))
-    return found
+                yield _stores(m, stride, lanes)
 
 
 def _loads(m: str, stride: int | None, masked: bool, lanes: int) -> Case:
@@ -308,9 +298,8 @@ def _stores(m: str, stride: int | None, lanes: int) -> Case:
     return Case(name, b.function(3, label=name), [numbers(t, lanes, 3), order, out], [2])
 
 
-def lane_moves(lanes: int) -> list[Case]:
+def lane_moves(lanes: int) -> Iterator[Case]:
     """Splat, program.Rotate, Lane and Iota of each type."""
-    found = []
     for t in TYPES:
         b = Body()
         x = b.load(0, b.index(0), t, lanes)
@@ -323,18 +312,12 @@ def lane_moves(lanes: int) -> list[Case]:
             at = b.op("add", at, step)
         if t in INTS:
             b.store(1, at, b.iota(t, lanes))
-        found.append(
-            Case(
-                f"moves-{t}-x{lanes}", b.function(2),
-                [numbers(t, lanes), np.zeros(9 * lanes, interpreted.LANE_TYPES[t])], [1],
-            )
-        )  # fmt: skip
-    return found
+        out = np.zeros(9 * lanes, interpreted.LANE_TYPES[t])
+        yield Case(f"moves-{t}-x{lanes}", b.function(2), [numbers(t, lanes), out], [1])
 
 
-def loops(lanes: int) -> list[Case]:
+def loops(lanes: int) -> Iterator[Case]:
     """Variables that loops carry, loops in loops, loops that don't run, units, params."""
-    found = []
     rows, columns = 5, 3 * lanes + 1
     data = (np.arange(rows * columns) % 23 - 11).astype(np.float32).reshape(rows, columns)
 
@@ -352,9 +335,7 @@ def loops(lanes: int) -> list[Case]:
     with b.loop(whole, b.op("add", begin, width)) as i:
         b.set(one, b.op("add", b.get(one), b.load(0, i, "f32", 1)))
     b.store(1, row, b.get(one))
-    found.append(
-        Case(f"rows-x{lanes}", b.function(2, rows), [data, np.zeros(rows, np.float32)], [1])
-    )
+    yield Case(f"rows-x{lanes}", b.function(2, rows), [data, np.zeros(rows, np.float32)], [1])
 
     b = Body()  # a variable of a variable, in loops that run 0, 1, … times
     limit, zero = b.index(4), b.index(0)
@@ -368,7 +349,7 @@ def loops(lanes: int) -> list[Case]:
         b.store(0, b.op("mul", i, b.index(lanes)), b.get(count))
     with b.loop(limit, zero) as i:
         b.store(0, i, b.get(count))
-    found.append(Case(f"nested-x{lanes}", b.function(1), [np.zeros(4 * lanes, np.int32)], [0]))
+    yield Case(f"nested-x{lanes}", b.function(1), [np.zeros(4 * lanes, np.int32)], [0])
 
     b = Body()  # a scalar of each form
     made = [(m, hard(m)[k % 2]) for k, m in enumerate(MEMORY)]
@@ -377,9 +358,7 @@ def loops(lanes: int) -> list[Case]:
     for n, (m, _) in enumerate(made):
         b.store(n, b.index(0), b.splat(b.param(n, m), lanes))
         outs.append(np.zeros(lanes, interpreted.LANE_TYPES[REGISTER[m]]))
-    found.append(
-        Case(f"params-x{lanes}", b.function(len(outs)), outs, list(range(len(outs))), words)
-    )
+    yield Case(f"params-x{lanes}", b.function(len(outs)), outs, [*range(len(outs))], words)
 
     b = Body()  # a constant of each form
     outs = []
@@ -387,8 +366,7 @@ def loops(lanes: int) -> list[Case]:
         for k, value in enumerate(hard(t)):
             b.store(n, b.index(k * lanes), b.const(value.item(), t, lanes))
         outs.append(np.zeros(hard(t).size * lanes, interpreted.LANE_TYPES[t]))
-    found.append(Case(f"constants-x{lanes}", b.function(len(outs)), outs, list(range(len(outs)))))
-    return found
+    yield Case(f"constants-x{lanes}", b.function(len(outs)), outs, [*range(len(outs))])
 
 
 def cases(lanes: int) -> list[Case]:

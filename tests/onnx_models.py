@@ -1,10 +1,7 @@
-"""Small ONNX models, written as text, and where those of others lie."""
+"""Small ONNX models, written as text, and what onnxruntime gives."""
 
 from __future__ import annotations
 
-import functools
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,6 @@ import pytest
 
 pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper, parser
-
-ROOT = Path(__file__).parents[1]
 
 
 def nodes(text: str) -> list[Any]:
@@ -36,16 +31,6 @@ def made(
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes(text), "net", [x], [y], given)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-
-
-@functools.cache
-def published() -> Path:
-    """The folder of what scripts/get_models gets; skips where it can't be had."""
-    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "onnx"]
-    found = subprocess.run(script, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")
-    return ROOT / "build" / "onnx"
 
 
 def by_runtime(path: Path, feeds: dict[str, Any]) -> list[np.ndarray]:

@@ -1,11 +1,14 @@
-"""Programs in a Python of their own."""
+"""Programs in a Python of their own, and the files that one of them gets."""
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -18,3 +21,13 @@ def python(*argv: object, folder: Path | None = None, status: int = 0, **env: st
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
     return [done.stdout, done.stderr]
+
+
+@functools.cache
+def published(models: str) -> Path:
+    """The folder of models that scripts/get_models gets; skips where they can't be had."""
+    script = [sys.executable, str(ROOT / "scripts" / "get_models"), models]
+    found = subprocess.run(script, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")
+    return ROOT / "build" / models

@@ -6,6 +6,7 @@ import importlib
 import math
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,15 +30,13 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return run
 
 
-def tables(text: str) -> list[list[list[str]]]:
+def tables(text: str) -> Iterator[list[list[str]]]:
     """The cells of the body of each table, which has as many in every line."""
-    found = []
     for block in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
         rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in block.splitlines()]
         assert len({len(row) for row in rows}) == 1
         assert set(rows[1]) == {"---"}
-        found.append(rows[2:])
-    return found
+        yield rows[2:]
 
 
 def test_comparison(bench: ModuleType, torch: Any, tmp_path: Path) -> None:

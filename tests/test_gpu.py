@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 from processes import python
 from refused import calls, check_refused, rows
+from steps import training_step
 
 import pyframe as pf
 from pyframe.backend import native, vulkan
 from pyframe.core import devices
+from tests.backend.cases import limited
 
 LIMITS = {
     "max-storage-buffers-per-shader-stage": 500000, "max-storage-buffer-binding-size": 1 << 31,
@@ -317,12 +319,8 @@ def test_memory_and_its_peaks(gpu: str) -> None:
 def small(gpu: str) -> Iterator[Any]:
     """The GPU, with room for 4096 bytes in a binding."""
     d = pf.device(gpu)
-    limits = d.backend.limits
-    d.executor.forget_programs()
-    d.backend.limits = dataclasses.replace(limits, binding_bytes=4096)
-    yield d
-    d.backend.limits = limits
-    d.executor.forget_programs()
+    with limited(dataclasses.replace(d.backend.limits, binding_bytes=4096)):
+        yield d
 
 
 TOO_LARGE = (
@@ -364,15 +362,7 @@ def test_parameters_are_merged_as_far_as_a_binding_goes(small: Any) -> None:
         net = pf.nn.Sequential(*[pf.nn.Linear(16, 16) for _ in range(8)]).to(small)
         optimizer = pf.optim.Adam(net.parameters())
         x = pf.ones(2, 16).to(small)
-
-        @pf.compile
-        def step() -> Any:
-            optimizer.zero_grad()  # noqa: B023
-            loss = net(x).square().sum()  # noqa: B023
-            loss.backward()
-            optimizer.step()  # noqa: B023
-            return loss
-
+        step = pf.compile(training_step(optimizer, lambda: net(x).square().sum()))  # noqa: B023
         losses[most] = [step().item() for _ in range(4)]
         (program,) = step.programs
         assert max(program.regions) <= most

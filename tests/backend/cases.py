@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.wgsl import generate
+from pyframe.core.limits import Limits
 
 # y = scale * x: one kernel with two buffers and a uniform.
 SCALE = """
@@ -14,6 +22,30 @@ struct Params { scale: f32, n: u32 }
   if (id.x < p.n) { y[id.x] = x[id.x] * p.scale; }
 }
 """
+
+
+@contextlib.contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """The GPU has these limits, and no kernel that was made for others."""
+    executor = pf.device("gpu").executor
+    has = executor.backend.limits
+    executor.forget_programs()
+    executor.backend.limits = limits
+    generate.cache_clear()
+    yield
+    executor.backend.limits = has
+    executor.forget_programs()
+    generate.cache_clear()
+
+
+def in_rows_of_three(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[int]:
+    """How many workgroups each of a module's grids has, which lie in rows as from 65,536 on."""
+    grids: list[int] = []
+    monkeypatch.setattr(
+        module, "grid_1d", lambda groups: (grids.append(groups), (-(-groups // 3), 3, 1))[1]
+    )
+    return grids
+
 
 # shapes of the images and of the weight, stride, padding, dilation, groups
 CONVOLUTIONS: list[tuple[Any, ...]] = [

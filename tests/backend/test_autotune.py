@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 from pyframe.backend.base import RefusedError
@@ -23,6 +24,7 @@ from pyframe.core.limits import Limits
 from pyframe.runtime import tuned
 from pyframe.runtime.offline import offline_device
 from pyframe.tools import autotune
+from tests.backend.cases import limited
 
 REAL_KERNELS = True
 
@@ -31,14 +33,12 @@ REAL_KERNELS = True
 def backend(gpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The GPU's, which keeps what it measures in a folder of the test's, and forgets it."""
     d = pf.device(gpu)
-    limits, cache = d.backend.limits, tmp_path / "cache"
+    cache = tmp_path / "cache"
     monkeypatch.setenv("PYFRAME_CACHE", str(cache))
     monkeypatch.setattr(d.backend, "_cache", DiskCache(cache))
     monkeypatch.setattr(d.backend, "kept_in", str(cache / d.backend._key))
-    yield d.backend
-    d.backend.limits = limits
-    d.executor.forget_programs()
-    generate.cache_clear()
+    with limited(d.backend.limits):
+        yield d.backend
 
 
 @pytest.fixture
@@ -63,15 +63,11 @@ def step_of() -> tuple[Callable[..., Any], Any, Any]:
     ).to("gpu")
     optimizer = pf.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
 
-    def step(x: Any) -> Any:
-        optimizer.zero_grad()
+    def loss(x: Any) -> Any:
         y = net[0](x).flatten(2).mT
-        loss = net[1](y, y, y)[0].square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
+        return net[1](y, y, y)[0].square().mean()
 
-    return step, pf.randn(4, 2, 6, 6).to("gpu"), net
+    return training_step(optimizer, loss), pf.randn(4, 2, 6, 6).to("gpu"), net
 
 
 def used(programs: Any, limits: Limits) -> set[str]:

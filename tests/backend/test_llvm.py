@@ -89,7 +89,7 @@ def test_every_program_gives_what_the_interpreter_gives(
 
 
 def test_vectors_of_many_registers() -> None:
-    some = loops(64)
+    some = [*loops(64)]
     for case, compiled in zip(some, made().load([c.function for c in some]), strict=True):
         compare(case, run(case, compiled))
 
@@ -106,7 +106,7 @@ def test_wide_vectors_are_cut() -> None:
 
 
 def test_units_run_in_any_order() -> None:
-    rows = loops(4)[0]
+    rows = next(loops(4))
     (compiled,) = made().load([rows.function])
     out = np.zeros_like(rows.buffers[1])
     for begin, end in ((3, 5), (0, 1), (1, 3), (2, 2)):

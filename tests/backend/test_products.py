@@ -19,6 +19,7 @@ from pyframe.core.limits import Limits
 from pyframe.nn.quantized import BITS, _floats, _pack, packed_linear
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.cost import totals
+from tests.backend.cases import in_rows_of_three, limited
 
 REAL_KERNELS = True
 
@@ -38,15 +39,10 @@ def only(monkeypatch: pytest.MonkeyPatch, v: TileConfig) -> None:
 @pytest.fixture(params=VARIANTS)
 def variant(request: Any, gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """One of the table, which a GPU with no more than WebGPU promises has alone."""
-    executor = pf.device(gpu).executor
-    executor.forget_programs()
-    has = executor.backend.limits
-    executor.backend.limits = dataclasses.replace(LEAST, float16=has.float16, kind=has.kind)
+    has = pf.device(gpu).backend.limits
     only(monkeypatch, VARIANTS[request.param])
-    yield request.param
-    executor.backend.limits = has
-    executor.forget_programs()
-    generate.cache_clear()
+    with limited(dataclasses.replace(LEAST, float16=has.float16, kind=has.kind)):
+        yield request.param
 
 
 def ints(*shape: int, seed: int = 0) -> np.ndarray:
@@ -253,14 +249,8 @@ def test_beside_each_other(variant: str, gpu: str, bits: str) -> None:
 def test_more_workgroups_than_a_dim_has(
     variant: str, gpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They lie in rows, as they do from 65,536 on; the last row is not full."""
-
-    def in_rows(groups: int) -> tuple[int, int, int]:
-        grids.append(groups)
-        return -(-groups // 3), 3, 1
-
-    grids: list[int] = []
-    monkeypatch.setattr(products, "grid_1d", in_rows)
+    """The last row of them is not full."""
+    grids = in_rows_of_three(monkeypatch, products)
     v = VARIANTS[variant]
     tiles = 4 * v.threads + 3 if v.form == "registers" else 7
     n = 64 if v.form == "vectors" else 1

@@ -14,6 +14,7 @@ import pyframe as pf
 from pyframe.backend.base import RefusedError
 from pyframe.codegen.wgsl import generate, reduction
 from pyframe.core.limits import Limits
+from tests.backend.cases import in_rows_of_three, limited
 
 REAL_KERNELS = True
 
@@ -23,11 +24,9 @@ FORMS = ["as it is", "1", "2", "4", "0", "workgroup memory"]
 
 @pytest.fixture(params=FORMS)
 def form(request: Any, gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    executor = pf.device(gpu).executor
-    has = executor.backend.limits
+    has = pf.device(gpu).backend.limits
     if not has.subgroups:
         pytest.skip("this GPU has no subgroups, or its driver takes no numbers of them")
-    executor.forget_programs()
     text, most = reduction.SUBGROUPS, request.param
     if most == "0":
         text = text.replace("== {n}u", "== 1u")
@@ -35,13 +34,8 @@ def form(request: Any, gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
         text = text.replace("min(size,", f"min({most}u,")
     assert (text != reduction.SUBGROUPS) == most.isdigit()
     monkeypatch.setattr(reduction, "SUBGROUPS", text)
-    least = Limits(float16=has.float16, subgroups=most != "workgroup memory")
-    executor.backend.limits = least
-    generate.cache_clear()
-    yield most
-    executor.backend.limits = has
-    executor.forget_programs()
-    generate.cache_clear()
+    with limited(Limits(float16=has.float16, subgroups=most != "workgroup memory")):
+        yield most
 
 
 def hard(*shape: int) -> np.ndarray:
@@ -91,14 +85,8 @@ def test_texts(form: str, gpu: str) -> None:
 def test_more_workgroups_than_a_dim_has(
     form: str, gpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They lie in rows, as they do from 65,536 on; the last row is not full."""
-
-    def in_rows(groups: int) -> tuple[int, int, int]:
-        grids.append(groups)
-        return -(-groups // 3), 3, 1
-
-    grids: list[int] = []
-    monkeypatch.setattr(reduction, "grid_1d", in_rows)
+    """The last row of them is not full."""
+    grids = in_rows_of_three(monkeypatch, reduction)
     x = pf.ones(53, 33, device=gpu)
     assert (x.softmax(-1) * 33).sum(-1).cpu().tolist() == pytest.approx([33] * 53)
     assert grids[0] % 3
@@ -107,8 +95,7 @@ def test_more_workgroups_than_a_dim_has(
 def test_a_driver_that_refuses_them(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workgroup memory takes their place everywhere, with one warning."""
     d = pf.device(gpu)
-    has, make = d.backend.limits, type(d.backend)._pipeline
-    d.executor.forget_programs()
+    make = type(d.backend)._pipeline
 
     def pipeline(self: Any, code: str, label: str) -> Any:
         if "subgroup" in code:
@@ -116,14 +103,12 @@ def test_a_driver_that_refuses_them(gpu: str, monkeypatch: pytest.MonkeyPatch) -
         return make(self, code, label)
 
     monkeypatch.setattr(type(d.backend), "_pipeline", pipeline)
-    d.backend.limits = dataclasses.replace(has, subgroups=True)
     x = pf.ones(3, 100, device=gpu)
     told = (
         f"{re.escape(d.backend.adapter)} refuses kernel sum.* 'subgroups' .no such builtin.: 'work"
     )
-    with pytest.warns(RuntimeWarning, match=told):
-        assert x.sum(-1).cpu().tolist() == [100] * 3
-    assert x.softmax(-1).sum().item() == pytest.approx(3)
-    assert not d.backend.limits.subgroups
-    d.backend.limits = has
-    d.executor.forget_programs()
+    with limited(dataclasses.replace(d.backend.limits, subgroups=True)):
+        with pytest.warns(RuntimeWarning, match=told):
+            assert x.sum(-1).cpu().tolist() == [100] * 3
+        assert x.softmax(-1).sum().item() == pytest.approx(3)
+        assert not d.backend.limits.subgroups

@@ -19,6 +19,7 @@ from pyframe.core.op import REGISTRY, const
 from pyframe.graph import scalar as s
 from pyframe.graph.scalar import Scalar
 from pyframe.ops.math.promotion import op
+from tests.backend.cases import limited
 from tests.graph.plans import plan, value
 from tests.interpreted import evaluate
 
@@ -150,13 +151,8 @@ def test_every_primitive_has_text() -> None:
 @pytest.fixture(params=["", "software"], ids=["together", "alone"])
 def form(gpu: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The GPU, whose threads share results, or each has its own as on a software adapter."""
-    executor = pf.device(gpu).executor
-    executor.forget_programs()
-    before = executor.backend.limits
-    executor.backend.limits = dataclasses.replace(before, kind=request.param)
-    yield gpu
-    executor.backend.limits = before
-    executor.forget_programs()
+    with limited(dataclasses.replace(pf.device(gpu).backend.limits, kind=request.param)):
+        yield gpu
 
 
 def _hard(*shape: int) -> Any:

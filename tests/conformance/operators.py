@@ -133,19 +133,17 @@ def variants(op):
             return lambda B: B.rebind(f)
         return lambda B: method(B, f.__name__)
 
-    out = []
     for name, o in [("", op), *[(f"{a.name} ", a) for a in op.aliases]]:
         for what, f, inplace in (
             ("method", o.method_variant, False), ("inplace", o.inplace_variant, True)
         ):  # fmt: skip
             if f is not None:
-                out.append((name + what, meth(f), inplace))
+                yield name + what, meth(f), inplace
     for a in op.aliases:
-        out.append((a.name, lambda B, a=a: B.get(a.name.removeprefix("torch.")), False))
+        yield a.name, lambda B, a=a: B.get(a.name.removeprefix("torch.")), False
     for f, inplace in ((op.operator_variant, False), (op.inplace_operator_variant, True)):
         if f is not None:
-            out.append((f.__name__, lambda B, f=f: f, inplace))
-    return out
+            yield f.__name__, lambda B, f=f: f, inplace
 
 
 def bind(B, sample, inplace=False):

@@ -601,11 +601,10 @@ class Row(NamedTuple):
     eager: bool
 
 
-def rows(block: str) -> list[Row]:
+def rows(block: str) -> Iterator[Row]:
     """A block of the table, with its alternatives."""
     lines = block.splitlines()
     kinds = [k for line in lines if line.startswith("KIND:") for k in line[5:].split(" // ")]
-    out = []
     for kind in kinds or [""]:
         text = "\n".join(x for x in lines[1:] if not x.startswith("KIND:"))
         text = text.replace("KIND", kind.strip())
@@ -619,15 +618,14 @@ def rows(block: str) -> list[Row]:
             always = " | ".join(x[2:] for x in body if x.startswith("~ "))
             setup = "\n".join(x for x in body if x[:2] not in ("? ", "! ", "~ "))
             found = _entries(reads), _entries(changes), _entries(always)
-            out.append(Row(setup, *found, "(eager)" in lines[0]))
-    return out
+            yield Row(setup, *found, "(eager)" in lines[0])
 
 
 def _entries(text: str) -> list[str]:
     return [e.strip().replace(r"\n", "\n") for e in re.split(r"\s\| ", text) if e]
 
 
-TABLE = {b.splitlines()[0]: rows(b) for b in PLACES.strip().removeprefix("== ").split("\n== ")}
+TABLE = {b.splitlines()[0]: [*rows(b)] for b in PLACES.strip().removeprefix("== ").split("\n== ")}
 
 
 def in_turns(row: Row, seed: int) -> Iterator[tuple[str, list[str]]]:

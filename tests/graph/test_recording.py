@@ -75,9 +75,7 @@ def test_whoever_looks_has_it_computed(look: Any) -> None:
 def test_from_the_third_time_on_it_is_compiled() -> None:
     x = pf.randn(7, 11)
     before = kept()
-    seen = []
-    for _ in range(5):
-        seen.append((x * 3 - 1).tanh().mean(0).numpy())
+    seen = [(x * 3 - 1).tanh().mean(0).numpy() for _ in range(5)]
     assert kept() == before + 1
     assert all(np.allclose(a, seen[0], atol=1e-6) for a in seen)
 
@@ -181,25 +179,29 @@ def test_anomaly_mode_names_the_step() -> None:
         (x.sqrt() * 0).sum().backward()
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
-    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(params=[ValueError, KeyboardInterrupt])
+def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """After `left` more ops NumPy raises the error `kind`, once."""
+    inner, state = host.eval_numpy, {"kind": request.param, "left": 0}
+
+    def fails(*args: Any) -> Any:
+        state["left"] -= 1
+        if state["left"] == 0:
+            raise state["kind"]("now")
+        return inner(*args)
+
+    monkeypatch.setattr(host, "eval_numpy", fails)
+    return state
+
+
+def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(broken: dict[str, Any]) -> None:
     x, y = pf.ones(3) * 2, pf.ones(3) * 3
     pf.flush()
     a, b = x + 1, y * 2
     x.mul_(4)
-    inner, broken = host.eval_numpy, [True]
-
-    def fails(*args: Any) -> Any:
-        if broken[0]:
-            raise error("now")
-        return inner(*args)
-
-    monkeypatch.setattr(host, "eval_numpy", fails)
-    with pytest.raises(error):
+    broken["left"] = 1
+    with pytest.raises(broken["kind"]):
         a.numpy()
-    broken[0] = False
     assert [t.sum().item() for t in (b, x, a)] == [18, 24, 9]
 
 
@@ -599,15 +601,16 @@ EVENTS = {
 }  # fmt: skip
 
 
+OPTIMIZERS = [
+    "SGD(w, 0.05, momentum=0.9)", "SGD(w, 0.1)", "Adam(w, 0.05)", "AdamW(w, 0.05)",
+    "RMSprop(w, 0.01)", "Adadelta(w, 0.5)", "NAdam(w, 0.02)",
+]  # fmt: skip
+LAYERS = ["(h @ v).tanh()", "F.relu(h @ v + v[0])", "F.layer_norm(h @ v, (5,), v[1])"]
+
+
 def training(rng: random.Random) -> str:
     """Steps of training, mostly alike, with something unusual now and then."""
-    optimizer = rng.choice([
-        "SGD(w, 0.05, momentum=0.9)", "SGD(w, 0.1)", "Adam(w, 0.05)", "AdamW(w, 0.05)",
-        "RMSprop(w, 0.01)", "Adadelta(w, 0.5)", "NAdam(w, 0.02)",
-    ])  # fmt: skip
-    layer = rng.choice(
-        ["(h @ v).tanh()", "F.relu(h @ v + v[0])", "F.layer_norm(h @ v, (5,), v[1])"]
-    )
+    optimizer, layer = rng.choice(OPTIMIZERS), rng.choice(LAYERS)
     lines = [
         "w = [data(j, 5).requires_grad_() for j in range(3)]", "kept, out, view = [], [], None",
         f"opt = optim.{optimizer}", "group = opt.param_groups[0]", "x = data(9)",
@@ -693,30 +696,20 @@ def test_a_subgraph_holds_nothing_of_a_step() -> None:
     assert all(r() is None for r in gone[:-1])
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("when", [1, 2, 3])
 def test_an_error_in_a_repeated_step_loses_nothing(
-    error: type[BaseException], when: int, monkeypatch: pytest.MonkeyPatch
+    broken: dict[str, Any], when: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "COMPILE_AFTER", 1000)
     net = net_of(5, 7, 3)
     opt = pf.optim.SGD(net.parameters(), lr=0.1)
-    inner, broken = host.eval_numpy, [0]
-
-    def fails(*args: Any) -> Any:
-        broken[0] -= 1
-        if broken[0] == 0:
-            raise error("now")
-        return inner(*args)
-
-    monkeypatch.setattr(host, "eval_numpy", fails)
     for i in range(4):
         net.zero_grad()
         loss = net(data(i)).square().mean()
         loss.backward()
         if i == when:
-            broken[0] = 9
-            with pytest.raises(error):
+            broken["left"] = 9
+            with pytest.raises(broken["kind"]):
                 net[0].weight.grad.numpy()
             grads = [p.grad.clone() for p in net.parameters()]
             pf.flush()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from refused import rows
+from steps import training_step
 from test_trace import saved
 
 import pyframe as pf
@@ -99,14 +100,7 @@ def test_a_scripted_net_trains_in_a_compiled_step() -> None:
     net = pf.jit.script(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)))
     optimizer = pf.optim.Adam(net.parameters(), 3e-2)
 
-    @pf.compile
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = (net(x) - y).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = pf.compile(training_step(optimizer, lambda x, y: (net(x) - y).square().mean()))
     x = pf.randn(32, 3)
     losses = [float(step(x, x.sum(1, keepdim=True))) for _ in range(60)]
     assert losses[-1] < losses[0] / 5

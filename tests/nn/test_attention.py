@@ -18,6 +18,7 @@ from pyframe.core.op import KernelSpec
 from pyframe.nn import functional as F
 from pyframe.ops.linalg import attention as fused
 from pyframe.ops.random.draws import default_generator
+from tests.backend.cases import limited
 from tests.graph.plans import bodies, plan, value
 
 Given = list[Any]
@@ -209,15 +210,10 @@ FORCED: dict[str, dict[str, Any]] = {  # a shape, and what else the call is give
 @pytest.fixture(params=NAMES)
 def forced(request: Any, gpu: str) -> Iterator[str]:
     """A variant that the kernels of a GPU with no more than WebGPU promises have alone."""
-    executor = pf.device(gpu).executor
-    executor.forget_programs()
-    has = executor.backend.limits
-    ops = "attention", "attention_grad"
+    ops, float16 = ("attention", "attention_grad"), pf.device(gpu).backend.limits.float16
     others = {(op, name) for op in ops for name in NAMES if name != request.param}
-    executor.backend.limits = Limits(float16=has.float16, refused=frozenset(others))
-    yield request.param
-    executor.backend.limits = has
-    executor.forget_programs()
+    with limited(Limits(float16=float16, refused=frozenset(others))):
+        yield request.param
 
 
 def test_variants(forced: str, gpu: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import by_runtime, published
+from onnx_models import by_runtime
+from processes import published
 
 import pyframe as pf
 
@@ -31,7 +32,7 @@ INPUTS: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return published()
+    return published("onnx")
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -10,24 +10,24 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .row import Row, edges, ints, normal
+from .row import Row, edges, ints, normal, value
 
 nan, inf = math.nan, math.inf
 
 
 def pairs(name: str, call: Callable[..., Any], word: str = "edges", **kw: Any) -> Row:
     """call(t, x, y) of all pairs; of several results one after the other."""
-    return Row(f"{name}:{word}", lambda t, F, x, y: together(t, call(t, x, y)),
-               (edges(8, 1), edges(8)), grad=False, edges=True, **kw)  # fmt: skip
+    return value(f"{name}:{word}", lambda t, F, x, y: together(t, call(t, x, y)),
+                 edges(8, 1), edges(8), edges=True, **kw)  # fmt: skip
 
 
 def rows(name: str, call: Callable[..., Any], word: str = "edges") -> Row:
     """call(t, x) of rows of two, in all pairs."""
-    return Row(
+    return value(
         f"{name}:{word}",
         lambda t, F, x, y, *more: together(
             t, call(t, t.stack(t.broadcast_tensors(x, y, *more), -1).reshape(-1, 2 + len(more)))),
-        (edges(8, 1), edges(8)), grad=False, edges=True,
+        edges(8, 1), edges(8), edges=True,
     )  # fmt: skip
 
 
@@ -135,22 +135,21 @@ ROWS: tuple[Row, ...] = (
     rows("kth_index", picked), rows("searchsorted", placed),
     rows("max_pool", lambda t, x: t.nn.functional.max_pool1d(x[None], 2, 1)),
     # NaN that a kernel makes itself
-    Row("div:nan", lambda t, F, x: questions(t, (x - x) / (x - x)), (normal(4),), grad=False),
-    Row("log:nan", lambda t, F, x: questions(t, t.log(-x.abs() - 1)), (normal(4),), grad=False),
-    Row("sqrt:nan", lambda t, F, x: questions(t, t.sqrt(-x.abs() - 1)), (normal(4),), grad=False),
+    value("div:nan", lambda t, F, x: questions(t, (x - x) / (x - x)), normal(4)),
+    value("log:nan", lambda t, F, x: questions(t, t.log(-x.abs() - 1)), normal(4)),
+    value("sqrt:nan", lambda t, F, x: questions(t, t.sqrt(-x.abs() - 1)), normal(4)),
     # far from 0, and near 1
-    Row("sin:far", lambda t, F, x: t.sin(x * 1e9), (normal(4, 5),), grad=False),
-    Row("cos:far", lambda t, F, x: t.cos(x * 1e30), (normal(4, 5),), grad=False),
-    Row("tan:far", lambda t, F, x: t.tan(x * 1e5), (normal(4, 5),), grad=False),
-    Row("fmod:far", lambda t, F, x: t.fmod(x * 1e4, 0.1), (normal(4, 5),), grad=False),
-    Row("remainder:far", lambda t, F, x: x * 1e4 % 0.7, (normal(4, 5),), grad=False),
-    Row("floor_divide:far", lambda t, F, x: x * 10 // 0.1, (normal(4, 5),), grad=False),
-    Row("exp:far", lambda t, F, x: t.exp(x * 40) / t.exp(x * 39), (normal(4, 5),), tol=3),
-    Row("log:near", lambda t, F, x: t.log(1 + x / 2**15) * 2**15, (normal(4, 5),), grad=False),
-    Row("pow:near", lambda t, F, x: (1 + x / 2**15) ** 2**15, (normal(4, 5),), grad=False, tol=3),
+    value("sin:far", lambda t, F, x: t.sin(x * 1e9)),
+    value("cos:far", lambda t, F, x: t.cos(x * 1e30)),
+    value("tan:far", lambda t, F, x: t.tan(x * 1e5)),
+    value("fmod:far", lambda t, F, x: t.fmod(x * 1e4, 0.1)),
+    value("remainder:far", lambda t, F, x: x * 1e4 % 0.7),
+    value("floor_divide:far", lambda t, F, x: x * 10 // 0.1),
+    Row("exp:far", lambda t, F, x: t.exp(x * 40) / t.exp(x * 39), tol=3),
+    value("log:near", lambda t, F, x: t.log(1 + x / 2**15) * 2**15),
+    value("pow:near", lambda t, F, x: (1 + x / 2**15) ** 2**15, tol=3),
     # ints near their ends
-    Row("floor_divide:low", lambda t, F, x, y: (x.int() - (2**31 - 9)) // y.int(),
-        (ints(0, 8, 30), ints(1, 9, 30)), grad=False),
-    Row("cast:low", lambda t, F, x: (x.float() * 37).to(t.uint8), (ints(-30, 30, 30),),
-        grad=False),
+    value("floor_divide:low", lambda t, F, x, y: (x.int() - (2**31 - 9)) // y.int(), ints(0, 8, 30),
+        ints(1, 9, 30)),
+    value("cast:low", lambda t, F, x: (x.float() * 37).to(t.uint8), ints(-30, 30, 30)),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .row import Row, distinct, ints, normal, positive
+from .row import Row, distinct, ints, normal, positive, value
 
 
 def each(*calls: Any) -> Any:
@@ -22,8 +22,8 @@ def loss(name: str, fn: Any, *specs: Any, **kw: Any) -> Row:
 
 ROWS: tuple[Row, ...] = (
     # activations
-    Row("hardtanh", lambda t, F, x: F.hardtanh(x, -0.5, 0.7), (normal(4, 5),)),
-    Row("over_six", lambda t, F, x: F.hardsigmoid(x * 3), (normal(4, 5),)),
+    Row("hardtanh", lambda t, F, x: F.hardtanh(x, -0.5, 0.7)),
+    Row("over_six", lambda t, F, x: F.hardsigmoid(x * 3)),
     Row("activation:pieces", each(
         lambda t, F, x: F.relu6(x * 5),
         lambda t, F, x: F.hardsigmoid(x * 3), lambda t, F, x: F.hardswish(x * 3),
@@ -41,10 +41,8 @@ ROWS: tuple[Row, ...] = (
     Row("activation:prelu", lambda t, F, x, w: F.prelu(x, w), (normal(2, 3, 4), normal(3))),
     Row("activation:prelu_one", lambda t, F, x, w: x.prelu(w) * 2, (normal(5), normal(1))),
     Row("activation:glu", lambda t, F, x: F.glu(x, 1), (normal(3, 6, 2),)),
-    Row("activation:inplace", lambda t, F, x: F.elu_(F.silu(x * 2, True)),
-        (normal(4, 5),), tol=5),
-    Row("activation:int", lambda t, F, x: F.relu6(x) + F.threshold(x, 1, 3), (ints(-4, 9, 4, 5),),
-        grad=False),
+    Row("activation:inplace", lambda t, F, x: F.elu_(F.silu(x * 2, True)), tol=5),
+    value("activation:int", lambda t, F, x: F.relu6(x) + F.threshold(x, 1, 3), ints(-4, 9, 4, 5)),
     # losses
     Row("binary_cross_entropy", lambda t, F, x, y, w: F.binary_cross_entropy(
         x.sigmoid(), y.sigmoid(), w.to(x.dtype)), (normal(4, 5), normal(4, 5), ints(1, 4, 5)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .row import Row, bools, distinct, ints, normal, positive
+from .row import Row, bools, distinct, ints, normal, positive, value
 
 X = normal(3, 4)
 
@@ -27,9 +27,9 @@ MOVEMENT = (
     move("diagonal", lambda t, x: t.diagonal(x, 1, 0, 2).exp(), 3, 2, 4),
     move("diagonal:below", lambda t, x: x.diagonal(-1, -1, 0)),
     move("diagonal:pad", lambda t, x: t.nn.functional.pad(x.exp(), (1, 2, 0, 1)).diagonal()),
-    Row("view_dtype", lambda t, F, x: x.view(t.int32) // 2, (X,), grad=False, cpu=True),
-    Row("view_dtype:wider", lambda t, F, x: x.view(t.int64) // 2, (X,), grad=False, cpu=True),
-    Row("view_dtype:bytes", lambda t, F, x: x.view(t.uint8), (X,), grad=False, cpu=True),
+    value("view_dtype", lambda t, F, x: x.view(t.int32) // 2, X, cpu=True),
+    value("view_dtype:wider", lambda t, F, x: x.view(t.int64) // 2, X, cpu=True),
+    value("view_dtype:bytes", lambda t, F, x: x.view(t.uint8), X, cpu=True),
     move("diag", lambda t, x: t.diag(t.diag(x, 1), -2)),
     move("unfold", lambda t, x: x.unfold(0, 3, 2).exp(), 6, 2),
     move("roll", lambda t, x: t.roll(x, (2, -1), (0, 1)) + x.roll(5)),
@@ -67,14 +67,13 @@ INDEXING = (
         (normal(3, 5), ints(-5, 5, 1, 4))),
     Row("take_along:flat", lambda t, F, x, i: t.take_along_dim(x, i),
         (normal(3, 5), ints(0, 9, 4))),
-    Row("take_along:less", lambda t, F, x, i: t.gather(x, 0, i),
-        (normal(3, 5), ints(0, 3, 6, 2))),
+    Row("take_along:less", lambda t, F, x, i: t.gather(x, 0, i), (normal(3, 5), ints(0, 3, 6, 2))),
     Row("put_along", lambda t, F, x, s: x.scatter(0, at(t, x, [3, 0], [1, 4]), s) * x,
         (normal(5, 4), normal(2, 2))),
     Row("put_along:number", lambda t, F, x, i: t.scatter(x, 1, i, 2.5) * x,
         (normal(3, 5), ints(0, 5, 3, 2))),
-    Row("put_along:twice", lambda t, F, x, i, s: x.scatter(1, i, s),
-        (normal(3, 2), ints(0, 2, 3, 6), normal(3, 6)), grad=False),
+    value("put_along:twice", lambda t, F, x, i, s: x.scatter(1, i, s), normal(3, 2),
+        ints(0, 2, 3, 6), normal(3, 6)),
     Row("reduce_along", lambda t, F, x, i, s: x.scatter_reduce(0, i, s, "sum") * x,
         (normal(4, 3), ints(0, 4, 6, 2), normal(6, 2))),
     Row("reduce_along:prod", lambda t, F, x, i, s: t.scatter_reduce(x, 1, i, s, "prod"),
@@ -88,16 +87,16 @@ INDEXING = (
         "put_along": lambda x, i, s: x.scatter(0, i, s[:0]),
         "add_along": lambda x, i, s: x.scatter_add(0, i, s[:0]),
         "reduce_along": lambda x, i, s: x.scatter_reduce(0, i, s[:0], "amax")}.items()],
-    Row("reduce_along:ties", lambda t, F, x, i, s: t.scatter_reduce(
+    value("reduce_along:ties", lambda t, F, x, i, s: t.scatter_reduce(
         x.floor() + x.sum() * 0, 1, i, s.floor() + s.sum(), "amax"),
-        (normal(3, 4), ints(0, 4, 3, 9), normal(3, 9)), second=False, grad=False),
-    Row("reduce_along:int", lambda t, F, x, i, s: t.scatter_reduce(x, 1, i, s, "mean"),
-        (ints(-9, 9, 3, 4), ints(0, 4, 3, 9), ints(-9, 9, 3, 9)), grad=False),
+        normal(3, 4), ints(0, 4, 3, 9), normal(3, 9), second=False),
+    value("reduce_along:int", lambda t, F, x, i, s: t.scatter_reduce(x, 1, i, s, "mean"),
+        ints(-9, 9, 3, 4), ints(0, 4, 3, 9), ints(-9, 9, 3, 9)),
     Row("index_copy", lambda t, F, x, s: x.index_copy(1, at(t, x, 3, 0), s) * x,
         (normal(3, 4), normal(3, 2))),
     Row("index_fill", lambda t, F, x: x.index_fill(1, at(t, x, -1, 0), 2.5) * x, (normal(3, 4),)),
-    Row("index_add:bool", lambda t, F, x, i: (x > 0).index_add(1, i, x[:, i] < 0),
-        (normal(4, 5), ints(0, 5, 3)), grad=False),
+    value("index_add:bool", lambda t, F, x, i: (x > 0).index_add(1, i, x[:, i] < 0), normal(4, 5),
+        ints(0, 5, 3)),
     Row("index_add:alpha", lambda t, F, x, i, s: t.index_add(x, 1, i, s, alpha=-2),
         (normal(3, 4), ints(0, 4, 6), normal(3, 6))),
     Row("take", lambda t, F, x, i: t.take(x, i) * 2, (normal(3, 4), ints(-12, 12, 2, 3))),
@@ -118,24 +117,22 @@ INDEXING = (
         (normal(4, 2), normal(3, 2))),
     Row("index_put:mixed", lambda t, F, x, s: x.index_put((at(t, x, 1).sum(), at(t, x, 1, 0, 1)), s,
         accumulate=True), (normal(4, 2, 3), normal(3, 3))),
-    Row("argwhere", lambda t, F, m: t.argwhere(m), (bools(3, 4),), grad=False),
-    Row("nonzero_static", lambda t, F, m: t.nonzero_static(m, size=9, fill_value=-2),
-        (bools(3, 4),), grad=False),
-    Row("unravel_index", lambda t, F, i: t.stack(t.unravel_index(i, (2, 3, 4))),
-        (ints(0, 24, 7),), grad=False),
-    Row("unravel_index:uint8", lambda t, F, i: t.stack(t.unravel_index(i, (2, 300))),
-        (ints(0, 256, 7, dtype="uint8"),), grad=False),
-    Row("tril_indices", lambda t, F, x: t.cat([t.tril_indices(3, 4, 1), t.triu_indices(4, 3)], 1)
-        .to(x.device), (X,), grad=False),
-    Row("diagonal_scatter", lambda t, F, x, s: t.diagonal_scatter(x, s, 1) * x,
-        (X, normal(3))),
+    value("argwhere", lambda t, F, m: t.argwhere(m), bools(3, 4)),
+    value("nonzero_static", lambda t, F, m: t.nonzero_static(m, size=9, fill_value=-2),
+        bools(3, 4)),
+    value("unravel_index", lambda t, F, i: t.stack(t.unravel_index(i, (2, 3, 4))), ints(0, 24, 7)),
+    value("unravel_index:uint8", lambda t, F, i: t.stack(t.unravel_index(i, (2, 300))),
+        ints(0, 256, 7, dtype="uint8")),
+    value("tril_indices",
+        lambda t, F, x: t.cat([t.tril_indices(3, 4, 1), t.triu_indices(4, 3)], 1) .to(x.device), X),
+    Row("diagonal_scatter", lambda t, F, x, s: t.diagonal_scatter(x, s, 1) * x, (X, normal(3))),
     Row("select_scatter", lambda t, F, x, s: t.select_scatter(x, s, 1, -1) * x, (X, normal(3))),
     Row("slice_scatter", lambda t, F, x, s: t.slice_scatter(x, s, 1, 1, None, 2) * x,
         (X, normal(3, 2))),
     move("as_strided", lambda t, x: t.as_strided(x, (2, 3), (1, 2), 1).exp()),
     move("as_strided:view", lambda t, x: (x * 3)[1:, ::2].T.as_strided((2, 2), (4, 2))),
-    Row("as_strided_scatter", lambda t, F, x, s: t.as_strided_scatter(x, s, (2, 2), (2, 5), 1) * x,
-        (X, normal(2, 2)), grad=False),
+    value("as_strided_scatter",
+        lambda t, F, x, s: t.as_strided_scatter(x, s, (2, 2), (2, 5), 1) * x, X, normal(2, 2)),
     move("as_strided:set_", lambda t, x: x.new(2).set_(x.detach() * 1, 1, (2, 3), (1, 2)) * x[0, 0],
          grad=False),
     move("as_strided_copy", lambda t, x: t.as_strided_copy(x, (3, 3), (4, 1))),
@@ -148,7 +145,7 @@ def made(name: str, call: Any) -> Row:
     def run(t: Any, F: Any, x: Any) -> Any:
         return t.cat([y.reshape(-1).to(x.dtype) for y in call(t, x.device)])
 
-    return Row(name, run, (normal(1),), grad=False)
+    return value(name, run, normal(1))
 
 
 CREATION = (
@@ -164,10 +161,10 @@ CREATION = (
     made("linspace", lambda t, d: (
         t.linspace(-1, 2, 7, device=d), t.linspace(3, 10, 4, dtype=t.int64, device=d),
         t.logspace(0, 2, 4, 2.0, device=d), t.linspace(2, 5, 1, device=d))),
-    Row("empty_strided", lambda t, F, x: t.empty_strided((2, 3), (1, 2), device=x.device)
-        .copy_(x[:2, :3]) * 2, (X,), grad=False),
-    Row("empty_permuted", lambda t, F, x: t.empty_permuted((3, 4), (1, 0), device=x.device)
-        .copy_(x) * 2, (X,), grad=False),
+    value("empty_strided",
+        lambda t, F, x: t.empty_strided((2, 3), (1, 2), device=x.device) .copy_(x[:2, :3]) * 2, X),
+    value("empty_permuted",
+        lambda t, F, x: t.empty_permuted((3, 4), (1, 0), device=x.device) .copy_(x) * 2, X),
 )  # fmt: skip
 
 ROWS: tuple[Row, ...] = (*MOVEMENT, *INDEXING, *CREATION)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .row import Row, ints, normal
+from .row import Row, ints, normal, value
 
 
 def eye(t: Any, x: Any, n: int) -> Any:
@@ -60,8 +60,7 @@ M4, M3 = normal(4, 4), normal(2, 3, 3)
 
 ROWS: tuple[Row, ...] = (
     # products
-    Row("matmul:ints", lambda t, F, x, y: t.matmul(x, y), (ints(-9, 9, 2, 3, 4), ints(-9, 9, 4)),
-        grad=False),
+    value("matmul:ints", lambda t, F, x, y: t.matmul(x, y), ints(-9, 9, 2, 3, 4), ints(-9, 9, 4)),
     Row("matmul:multi_dot", lambda t, F, x, y, z: t.linalg.multi_dot([x, y, z]),
         (normal(3), normal(3, 5), normal(5, 2))),
     Row("matmul:einsum", lambda t, F, x, y: t.einsum("bij,bkj->bik", x, y),
@@ -85,8 +84,7 @@ ROWS: tuple[Row, ...] = (
         (normal(3, 4),), cpu=True, tol=20),
     Row("linalg_lu:blocks", lambda t, F, x: t.linalg.lu_factor(regular(t, x) + x).LU,
         (normal(70, 70),), tol=200),
-    Row("linalg_row_order", lambda t, F, x: t.lu_unpack(*t.linalg.lu_factor(x)).P, (M3,),
-        grad=False),
+    value("linalg_row_order", lambda t, F, x: t.lu_unpack(*t.linalg.lu_factor(x)).P, M3),
     Row("linalg_row_order:solve", lambda t, F, x, b: lu_solved(t, regular(t, x), b),
         (normal(3, 3), normal(3, 1)), cpu=True, tol=20),
     Row("linalg_solve", lambda t, F, x, b: t.linalg.solve(regular(t, x), b), (M3, normal(3, 2)),
@@ -130,11 +128,10 @@ ROWS: tuple[Row, ...] = (
     Row("matrix_exp", lambda t, F, x: t.linalg.matrix_exp(x), (M3,), tol=20),
     Row("matrix_exp:large", lambda t, F, x: t.matrix_exp(x * 8 - 12 * eye(t, x, 3)), (M3,),
         tol=100, second=False),
-    Row("linalg_ldl", lambda t, F, x: t.linalg.ldl_factor(x + x.mT).LD, (normal(3, 6, 6),),
-        grad=False, tol=50),
-    Row("linalg_ldl_solve",
-        lambda t, F, x, b: t.linalg.ldl_solve(*t.linalg.ldl_factor(x + x.mT), b),
-        (normal(3, 6, 6), normal(6, 2)), grad=False, tol=200),
+    value("linalg_ldl", lambda t, F, x: t.linalg.ldl_factor(x + x.mT).LD, normal(3, 6, 6), tol=50),
+    value("linalg_ldl_solve",
+        lambda t, F, x, b: t.linalg.ldl_solve(*t.linalg.ldl_factor(x + x.mT), b), normal(3, 6, 6),
+        normal(6, 2), tol=200),
     # norms
     Row("matmul:vector_norm", lambda t, F, x: norms(t, x, 1, 2, 3.5, -math.inf),
         (normal(7),), tol=10),

@@ -25,7 +25,7 @@ class Row:
 
     name: str
     call: Callable[..., Any]
-    specs: tuple[Any, ...]
+    specs: tuple[Any, ...] = (("normal", (4, 5)),)
     grad: bool = True  # compare gradients with PyTorch's
     second: bool = True  # check second derivatives too
     tol: float = 1.0
@@ -129,6 +129,11 @@ def make(spec: Any, rng: np.random.Generator, dtype: Any = np.float32) -> np.nda
     if kind == "bools":
         return rng.random(shape) > 0.5
     return rng.integers(spec[2], spec[3], shape).astype(spec[4])
+
+
+def value(name: str, call: Callable[..., Any], *specs: Any, **kw: Any) -> Row:
+    """A row of values alone: they have steps, or no gradient worth a look."""
+    return Row(name, call, specs or (normal(4, 5),), grad=False, **kw)
 
 
 def unary(name: str, spec: Any = None, **kw: Any) -> Row:

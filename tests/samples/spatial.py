@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .row import Row, distinct, ints, normal, positive
+from .row import Row, distinct, ints, normal, positive, value
 
 
 def first(pair: Any) -> Any:
@@ -38,8 +38,8 @@ ROWS: tuple[Row, ...] = (
     # convolution
     Row("conv:tbc", lambda t, F, x, w, b: t.conv_tbc(x, w, b, 1),
         (normal(5, 2, 3), normal(3, 3, 2), normal(2)), tol=3),
-    Row("conv:int", lambda t, F, x, w: t.conv2d(x, w, padding=1),
-        (ints(-5, 5, 1, 2, 4, 4), ints(-5, 5, 3, 2, 3, 3)), grad=False),
+    value("conv:int", lambda t, F, x, w: t.conv2d(x, w, padding=1), ints(-5, 5, 1, 2, 4, 4),
+        ints(-5, 5, 3, 2, 3, 3)),
     Row("conv:unbatched", lambda t, F, x, w, b: t.conv1d(x, w, b, padding="same", dilation=3),
         (normal(2, 9), normal(3, 2, 3), normal(3)), tol=3),
     Row("conv_input:transpose1d", lambda t, F, x, w: F.conv_transpose1d(x, w, stride=2, dilation=3,
@@ -64,16 +64,15 @@ ROWS: tuple[Row, ...] = (
     Row("conv:small", lambda t, F, x, w: F.conv2d(x, w, padding=1, groups=2),
         (normal(5, 4, 2, 3), normal(6, 2, 3, 3)), tol=5, second=False),
     # pooling
-    Row("max_pool:index", lambda t, F, x: index(F.max_pool2d(x, 3, 2, 1, return_indices=True)),
-        (distinct(2, 2, 5, 6),), grad=False),
-    Row("max_pool:index3d", lambda t, F, x: index(F.max_pool3d_with_indices(x, 2)),
-        (distinct(1, 2, 4, 5, 4),), grad=False),
-    Row("max_pool:lowest", lambda t, F, x: index(F.max_pool2d(x / 0, 3, 2, 1, return_indices=True)),
-        (ints(-1, 0, 1, 1, 4, 4),), grad=False),
-    Row("max_pool:int", lambda t, F, x: F.max_pool2d(x, 3, 2, 1), (ints(-9, -3, 1, 2, 5, 5),),
-        grad=False),
-    Row("avg_pool:int", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), (ints(-9, 9, 1, 2, 5, 5),),
-        grad=False),
+    value("max_pool:index", lambda t, F, x: index(F.max_pool2d(x, 3, 2, 1, return_indices=True)),
+        distinct(2, 2, 5, 6)),
+    value("max_pool:index3d", lambda t, F, x: index(F.max_pool3d_with_indices(x, 2)),
+        distinct(1, 2, 4, 5, 4)),
+    value("max_pool:lowest",
+        lambda t, F, x: index(F.max_pool2d(x / 0, 3, 2, 1, return_indices=True)),
+        ints(-1, 0, 1, 1, 4, 4)),
+    value("max_pool:int", lambda t, F, x: F.max_pool2d(x, 3, 2, 1), ints(-9, -3, 1, 2, 5, 5)),
+    value("avg_pool:int", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), ints(-9, 9, 1, 2, 5, 5)),
     Row("avg_pool:divisor", lambda t, F, x: F.avg_pool3d(x, 2, divisor_override=3),
         (normal(1, 1, 4, 4, 3),)),
     Row("lp_pool:2d", lambda t, F, x: F.lp_pool2d(x, 3.5, 2, ceil_mode=True),
@@ -84,17 +83,17 @@ ROWS: tuple[Row, ...] = (
         (normal(2, 2, 4, 7),), tol=3),
     Row("adaptive_max_pool:2d", lambda t, F, x: F.adaptive_max_pool2d(x, (3, 2)),
         (distinct(2, 2, 5, 4),), second=False),
-    Row("adaptive_max_pool:index", lambda t, F, x: index(F.adaptive_max_pool2d(x, (3, 4), True)),
-        (distinct(2, 2, 5, 7),), grad=False),
+    value("adaptive_max_pool:index", lambda t, F, x: index(F.adaptive_max_pool2d(x, (3, 4), True)),
+        distinct(2, 2, 5, 7)),
     Row("fractional_max_pool:2d",
         lambda t, F, x, u: F.fractional_max_pool2d(x, 2, (3, 4), _random_samples=(u % 1).detach()),
         (distinct(1, 2, 7, 9), positive(1, 2, 2)), second=False),
-    Row("fractional_max_pool:index", lambda t, F, x, u: index(F.fractional_max_pool2d(
+    value("fractional_max_pool:index", lambda t, F, x, u: index(F.fractional_max_pool2d(
         x, (2, 3), output_ratio=(0.5, 0.6), _random_samples=u % 1, return_indices=True)),
-        (distinct(2, 7, 9), positive(1, 2, 2)), grad=False),
-    Row("fractional_max_pool:3d", lambda t, F, x, u: index(F.fractional_max_pool3d(
+        distinct(2, 7, 9), positive(1, 2, 2)),
+    value("fractional_max_pool:3d", lambda t, F, x, u: index(F.fractional_max_pool3d(
         x, 2, 2, _random_samples=u % 1, return_indices=True)),
-        (distinct(1, 2, 5, 4, 6), positive(1, 2, 3)), grad=False),
+        distinct(1, 2, 5, 4, 6), positive(1, 2, 3)),
     Row("max_unpool:2d", lambda t, F, x: F.max_unpool2d(*F.max_pool2d(
         x, 2, return_indices=True), 2, output_size=(5, 7)), (distinct(1, 2, 5, 7),)),
     # columns of windows

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import published
 
 import pyframe as pf
 from pyframe.text import AutoModel, CausalLM, Config, TextEncoder
 from pyframe.text.loading import ours
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 2,
     "num_attention_heads": 4, "max_position_embeddings": 40,
@@ -100,11 +98,7 @@ def test_pooling() -> None:
 def test_real_sentences(transformers: Any, torch: Any) -> None:
     """all-MiniLM-L6-v2: vectors are transformers', and close where sentences mean the same."""
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "minilm"]
-    found = subprocess.run(script, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the model can't be had here: {found.stderr.strip()[-200:]}")
-    folder = ROOT / "build" / "minilm"
+    folder = published("minilm")
     texts = [
         "It rains all day.", "The weather is wet and grey.", "A cat sleeps on the sofa.",
         "The kitten naps on the couch.", "Stock prices fell sharply.",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported import gan
+from fits import Sides
 from steps import training_step
 
 import pyframe as pf
@@ -146,34 +147,23 @@ def test_a_rate_is_found_before_metrics_saw_anything() -> None:
     assert len(fit(model)["f1"]) == len(model.history.epoch)
 
 
-class Two(nn.Module):
-    """Two inputs by name, two outputs by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left, self.right = nn.Linear(2, 4), nn.Linear(3, 1)
-
-    def forward(self, point: pf.Tensor, others: pf.Tensor) -> dict[str, pf.Tensor]:
-        return {"corner": self.left(point), "size": self.right(others)}
-
-
 def test_several_losses() -> None:
     pf.manual_seed(0)
-    net = Two()
+    net = Sides(2, 4, 3)
     model = pf.Model(
-        net, {"corner": nn.CrossEntropyLoss(), "size": nn.MSELoss()}, optim.Adam(net.parameters()),
-        {"corner": ["accuracy"], "size": "mae"}, loss_weights={"corner": 1.0, "size": 0.5},
+        net, {"kind": nn.CrossEntropyLoss(), "size": nn.MSELoss()}, optim.Adam(net.parameters()),
+        {"kind": ["accuracy"], "size": "mae"}, loss_weights={"kind": 1.0, "size": 0.5},
     )  # fmt: skip
-    inputs = {"point": X, "others": np.random.normal(size=(N, 3)).astype(np.float32)}
-    targets = {"corner": Y, "size": REAL}
+    inputs = {"wide": X, "narrow": np.random.normal(size=(N, 3)).astype(np.float32)}
+    targets = {"kind": Y, "size": REAL}
     model.fit((inputs, targets), epochs=2, validation_data=(inputs, targets), verbose=0)
-    own = ["loss", "corner_loss", "size_loss", "corner_accuracy", "size_mae"]
+    own = ["loss", "kind_loss", "size_loss", "kind_accuracy", "size_mae"]
     assert list(model.history) == [*own, *[f"val_{n}" for n in own], "lr"]
     found, out = model.evaluate((inputs, targets)), model.predict(inputs, batch_size=32)
-    corner = F.cross_entropy(out["corner"], pf.from_numpy(Y)).item()
+    kind = F.cross_entropy(out["kind"], pf.from_numpy(Y)).item()
     size = F.mse_loss(out["size"], pf.from_numpy(REAL)).item()
-    assert found["corner_loss"] == pytest.approx(corner, rel=1e-5)
-    assert found["loss"] == pytest.approx(corner + 0.5 * size, rel=1e-5)
+    assert found["kind_loss"] == pytest.approx(kind, rel=1e-5)
+    assert found["loss"] == pytest.approx(kind + 0.5 * size, rel=1e-5)
     assert found["size_mae"] == pytest.approx(np.abs(out["size"].numpy() - REAL).mean(), rel=1e-5)
     assert model.history["val_loss"][-1] == pytest.approx(found["loss"], rel=1e-5)
 

@@ -19,6 +19,7 @@ from pyframe import nn, optim, serve
 from pyframe.web import Demo, Points, Values, exporter
 
 from .conftest import Tab, files
+from .test_export import corners
 
 OTHERS = ("vite@8", "react@19", "react-dom@19", "vue@3", "typescript@5", "@types/react@19")
 TYPED = {  # with what type checkers are to take, and to refuse
@@ -82,11 +83,6 @@ def load_data():
 def lean() -> pf.Model:
     net = nn.Linear(2, 2)
     return pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
-
-
-def corners() -> tuple[pf.Tensor, pf.Tensor]:
-    x = pf.arange(40.0).reshape(20, 2) / 40
-    return x, 1 - x
 
 
 def run(*command: str | Path, at: Path | None = None) -> subprocess.CompletedProcess[str]:

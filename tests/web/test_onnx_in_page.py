@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import by_runtime, made, published
+from onnx_models import by_runtime, made
+from processes import published
 
 import pyframe as pf
 from pyframe import nn
@@ -319,7 +320,7 @@ RATE = {"sr": 16000}
 
 @pytest.mark.parametrize("name", MODELS)
 def test_real_models(name: str, tab: Tab, site: Site) -> None:
-    path, (inputs, shapes) = published() / f"{name}.onnx", MODELS[name]
+    path, (inputs, shapes) = published("onnx") / f"{name}.onnx", MODELS[name]
     values = RATE if name == "silero_vad" else {}
     program = OnnxFile(path, shapes, values)
     done = pf.web.export(program, to=site.folder / name, train=False, element=False)

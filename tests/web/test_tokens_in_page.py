@@ -8,8 +8,6 @@ import hashlib
 import io
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import published
 from text.test_hostile_files import HOSTILE, hostile
 from text.test_tokenizers import CHATS, SPECIAL, TEMPLATES, TEXTS, by_pieces, byte_level
 
@@ -366,11 +365,7 @@ def ask(question):
 
 def test_sentences_have_their_vectors_in_a_page(page: Asked) -> None:
     """all-MiniLM-L6-v2 in WebAssembly gives the vectors that it has natively."""
-    script = [sys.executable, str(serve.ROOT / "scripts" / "get_models"), "minilm"]
-    found = subprocess.run(script, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the model can't be had here: {found.stderr.strip()[-200:]}")
-    folder = serve.ROOT / "build" / "minilm"
+    folder = published("minilm")
     names = [p.relative_to(folder.parent).as_posix() for p in folder.rglob("*") if p.is_file()]
     texts = ["It rains all day.", "The weather is wet and grey.", "Naïve café, Ümläute 😀"]
     with files(folder.parent) as url:  # too large for a route's own answer
