@@ -13,15 +13,15 @@ import numpy as np
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
-from pyframe.tools.bench.plans import GPT
+from pyframe.tools.bench.plans import GPT2
 
 TOKENS, WIDTH, STEPS, HELD = 64, 128, 400, 1 << 13
 
 
-def trained(text: np.ndarray) -> GPT:
+def trained(text: np.ndarray) -> GPT2:
     """A GPT of characters, trained for some hundred steps."""
     pf.manual_seed(0)
-    net, rng = GPT(int(text.max()) + 1, TOKENS, WIDTH, 2, 4), np.random.default_rng(0)
+    net, rng = GPT2(int(text.max()) + 1, TOKENS, WIDTH, 2, 4), np.random.default_rng(0)
     for table in (net.token, net.position):
         nn.init.normal_(table.weight, std=0.02)
     optimizer = pf.optim.AdamW(net.parameters(), lr=2e-3)

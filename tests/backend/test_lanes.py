@@ -20,8 +20,10 @@ from pyframe.codegen.lanes.program import (
     UnsupportedKernelError,
 )
 from pyframe.core.dtypes import bfloat16, dtype as DType, from_storage, storage_dtype, to_storage
+from pyframe.core.limits import Limits
 from pyframe.core.node import toposort
 from pyframe.graph.interpret import run_kernel
+from pyframe.graph.lower import lower as lower_graph
 from pyframe.graph.program import Kernel, Load, ScalarParam
 from pyframe.graph.schedule import schedule
 from pyframe.ops.math import elementwise as el
@@ -100,10 +102,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 
 
 def kernels(name: str, on: Any) -> list[Kernel]:
-    """The kernels that the CPU is given for a case."""
+    """The kernels that the CPU is given for a case, in ops that a GPU has kernels for."""
     fn, shapes = CASES[name]
-    roots = [fn(*[value(on, *shape) for shape in shapes])._storage.node]
-    return [k for k in schedule(toposort(roots), roots, HOST)[0].kernels if k.routine is None]
+    roots: Any = [fn(*[value(on, *shape) for shape in shapes])._storage.node]
+    order, roots = lower_graph(toposort(roots), roots, Limits())
+    return [k for k in schedule(order, roots, HOST)[0].kernels if k.routine is None]
 
 
 def memory(kernel: Kernel) -> tuple[list[np.ndarray], list[DType]]:

@@ -12,7 +12,7 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.core.limits import Limits
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE_GPU, BenchModel, Tagger
+from pyframe.tools.bench.plans import GPT2, LARGE_GPU, BenchModel, Tagger
 
 REAL_KERNELS = True
 
@@ -76,7 +76,7 @@ def test_a_recurrent_net_has_as_many_texts_for_any_number_of_steps() -> None:
 
 def test_a_small_gpt_has_few_texts() -> None:
     for layers in (2, 4):
-        plan = BenchModel("", lambda n=layers: GPT(65, 64, 64, n, 4), (8, 64), text=True)
+        plan = BenchModel("", lambda n=layers: GPT2(65, 64, 64, n, 4), (8, 64), text=True)
         texts = _texts(plan, LARGE_GPU)
         assert len(texts) <= 35
         assert sum(map(len, texts)) <= 124e3

@@ -430,19 +430,19 @@ from pyframe.backend import wasm
 from pyframe.runtime import cpu
 
 launches = []
-load = wasm.Compiler.load
+load = wasm.WasmCompiler.load
 def counted(self, functions, some):
     launches.append(len(some))
     return load(self, functions, some)
 
-wasm.Compiler.load = counted
+wasm.WasmCompiler.load = counted
 found = losses("cpu")
 os.environ["PYFRAME_CPU"] = "numpy"
 cpu.compiler.cache_clear()
 by_numpy = losses("cpu")
 del os.environ["PYFRAME_CPU"]
 cpu.compiler.cache_clear()
-wasm.Compiler.load = load
+wasm.WasmCompiler.load = load
 [found, by_numpy, launches]
 """
 )
@@ -511,23 +511,23 @@ EAGER = """
 import numpy as np
 import pyframe as pf
 from pyframe.backend import wasm
-from pyframe.core.trace import recording
+from pyframe.core.trace import lazy_policy
 from pyframe.runtime import cpu
 
-least, recording.least = recording.least, float("inf")  # as PYFRAME_EAGER=1 says
+least, lazy_policy.least = lazy_policy.least, float("inf")  # as PYFRAME_EAGER=1 says
 cpu._done[0] = 0  # other tests have worked in this page
 computed = []
-compute = wasm.Compiler.compute
+compute = wasm.WasmCompiler.compute
 def counted(self, op, *args):
     computed.append(op.name)
     return compute(self, op, *args)
 
-wasm.Compiler.compute = counted
+wasm.WasmCompiler.compute = counted
 a, b = np.random.default_rng(0).standard_normal((2, 200, 200), np.float32)
 for _ in range(9):
     y = pf.from_numpy(a) @ pf.from_numpy(b).T
 off = np.abs(y.numpy() - a.astype("f8") @ b.T.astype("f8"))
-recording.least = least
+lazy_policy.least = least
 [computed, float(off.max())]
 """
 
